@@ -9,6 +9,7 @@ from posenc_core import Rotary
 from posenc_core.huggingface import load_rope
 
 from ..errors import is_one_sentence, rejects
+from .cases import load_cases
 from .test_formats_gguf import half, load
 
 
@@ -32,57 +33,8 @@ BAD = {
     "a list": [1.0], "a long list": [1] * 10**5, "a dict": {"x": 1}, "a cycle": cyclic(), "deep": deep(),
     "an array": np.ones(3), "an array of one": np.float32(2.0), "an array of text": np.array(["a"]),
 }  # fmt: skip
-FORMATS = {
-    "gguf": {
-        "general.architecture": "mistral3", "mistral3.attention.key_length": 64, "mistral3.rope.freq_base": 1e6,
-        "mistral3.rope.dimension_count": 32, "mistral3.rope.scaling.type": "yarn", "mistral3.rope.scaling.factor": 4.0,
-        "mistral3.rope.scaling.original_context_length": 4096, "mistral3.rope.scaling.yarn_beta_fast": 16.0,
-        "mistral3.rope.scaling.yarn_beta_slow": 2.0, "mistral3.rope.scaling.yarn_log_multiplier": 1.0,
-        "mistral3.rope.scaling.attn_factor": 2.0, "mistral3.rope.scaling.yarn_ext_factor": 1.0,
-        "mistral3.rope.scaling.yarn_attn_factor": 1.0, "mistral3.attention.temperature_scale": 0.0,
-        "mistral3.context_length": 16384, "mistral3.rope.scaling.alpha": 0.0,
-    },
-    "gguf, two bases": {
-        "general.architecture": "gemma4", "gemma4.attention.key_length": 64, "gemma4.attention.key_length_swa": 64,
-        "gemma4.rope.freq_base": 1e4, "gemma4.rope.freq_base_swa": 1e4, "gemma4.attention.sliding_window": 512,
-        "gemma4.rope.dimension_count": 64, "gemma4.rope.dimension_count_swa": 64,
-        "gemma4.embedding_length": 512, "gemma4.attention.head_count": 8,
-    },
-    "gguf, three axes": {
-        "general.architecture": "qwen2vl", "qwen2vl.embedding_length": 512, "qwen2vl.attention.head_count": [8, 8],
-        "qwen2vl.rope.dimension_sections": [8, 12, 12, 0], "qwen2vl.rope.scale_linear": 2.0,
-        "qwen2vl.attention.kv_lora_rank": None,
-    },
-    "gguf, tensors": {
-        "general.architecture": "llama", "llama.attention.key_length": 4, "rope_freqs.weight": [1.0, 2.0],
-        "llama.context_length": 4096, "rope_factors_short.weight": None, "rope_factors_long.weight": None,
-    },
-    "gguf, two tensors": {
-        "general.architecture": "phi3", "phi3.attention.key_length": 4, "rope_factors_short.weight": [1.0, 2.0],
-        "rope_factors_long.weight": [1.0, 2.0], "phi3.context_length": 4096, "phi3.rope.scaling.type": "longrope",
-        "phi3.rope.scaling.original_context_length": 1024, "phi3.rope.scaling.attn_factor": 1.5,
-    },
-    "megatron": {
-        "position_embedding_type": "rope", "use_rotary_position_embeddings": False, "rotary_base": 10000,
-        "rotary_percent": 0.5, "rotary_interleaved": False, "rotary_seq_len_interpolation_factor": None,
-        "use_rope_scaling": True, "rope_scaling_factor": 8.0, "no_rope_freq": [0, 1], "multi_latent_attention": False,
-        "kv_channels": 64, "hidden_size": 4096, "num_attention_heads": 64, "rope_type": None, "mrope_section": None,
-    },
-    "megatron, axes": {
-        "position_embedding_type": "mrope", "mrope_section": [16, 24, 24], "hidden_size": 8192,
-        "num_attention_heads": 64, "rotary_seq_len_interpolation_factor": 2,
-    },
-    "megatron, latent": {
-        "multi_latent_attention": True, "qk_pos_emb_head_dim": 64, "rotary_scaling_factor": 40.0, "mscale": 0.5,
-        "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1,
-        "rope_type": "yarn",
-    },
-    "params": {
-        "dim": 4096, "n_heads": 32, "n_kv_heads": 8, "head_dim": 128, "rope_theta": 1e6, "use_scaled_rope": True,
-        "rope_scaling_factor": 8.0, "rope_high_freq_factor": 4.0, "yarn": None, "llama_4_scaling": None,
-    },
-    "params, a part": {"dim": 4096, "n_heads": 32, "rope_theta": 1e6, "vision_encoder": {}, "moe": {}, "other": {}},
-}  # fmt: skip
+CASES = load_cases("formats")
+FORMATS = CASES["formats"]
 L0 = "original_max_position_embeddings"
 YARN = {"original_max_position_embeddings": 4096, "factor": 16, "apply_scale": False, "beta": 32, "alpha": 1}
 
@@ -129,29 +81,7 @@ def test_a_key_may_be_missing_or_no_text(name):
         answer({**FORMATS[name], key: 1})
 
 
-ABOVE_0, ABOVE_1, FROM_0, FROM_1, FROM_2 = (0.5, 0), (1.5, 1), (0, -0.5), (1, 0.5), (2, 1)
-LEAST = {  # for each key, the least number that is tried and accepted, and one that is too small
-    "gguf": {
-        "rope.freq_base": ABOVE_1, "rope.scaling.factor": FROM_0, "rope.scaling.original_context_length": FROM_2,
-        "rope.scaling.yarn_beta_slow": ABOVE_0, "rope.scaling.yarn_log_multiplier": FROM_0,
-        "rope.scaling.attn_factor": ABOVE_0, "rope.scaling.alpha": FROM_0,
-    },
-    "gguf, two bases": {"attention.sliding_window": (0, -1)},
-    "gguf, three axes": {"rope.scale_linear": FROM_0},
-    "gguf, two tensors": {
-        "context_length": (1, 0), "rope.scaling.original_context_length": FROM_2, "rope.scaling.attn_factor": ABOVE_0,
-    },
-    "megatron": {"rotary_base": ABOVE_1, "rotary_percent": ABOVE_0, "rope_scaling_factor": FROM_1},
-    "megatron, axes": {"rotary_seq_len_interpolation_factor": (1, 0)},
-    "megatron, latent": {
-        "rotary_scaling_factor": FROM_1, "mscale": FROM_0, "mscale_all_dim": FROM_0, "beta_slow": ABOVE_0,
-        "original_max_position_embeddings": FROM_2,
-    },
-    "params": {
-        "dim": (1, 0), "n_heads": (1, 0), "n_kv_heads": (1, 0), "rope_theta": ABOVE_1, "rope_scaling_factor": FROM_1,
-        "rope_high_freq_factor": FROM_1,
-    },
-}  # fmt: skip
+LEAST = CASES["least"]  # for each key, the least number that is tried and accepted, and one that is too small
 
 
 def full_key(config, key):
@@ -168,20 +98,7 @@ def test_the_least_number_of_a_key_is_accepted_and_none_below_it(name, key):
         load_rope(config | {full_key(config, key): less})
 
 
-DEFAULTS = {
-    "gguf": {
-        "rope.scaling.yarn_beta_fast": 32, "rope.scaling.yarn_beta_slow": 1, "rope.scaling.attn_factor": 1,
-        "rope.scaling.yarn_log_multiplier": 0,
-    },
-    "megatron": {
-        "rotary_base": 10000, "rotary_percent": 1, "rope_scaling_factor": 8, "rotary_seq_len_interpolation_factor": 1,
-    },
-    "megatron, axes": {"rotary_base": 10000, "rotary_percent": 1},
-    "megatron, latent": {
-        "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1, "mscale": 1, "mscale_all_dim": 0,
-    },
-    "params": {"rope_scaling_factor": 8, "rope_high_freq_factor": 4},
-}  # fmt: skip
+DEFAULTS = CASES["defaults"]
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

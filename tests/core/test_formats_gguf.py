@@ -8,15 +8,17 @@ import warnings
 import numpy as np
 import pytest
 
-from posenc_core import MultimodalRotary, Rotary
+from posenc_core import Rotary
 from posenc_core.analysis.explain import explain
 from posenc_core.formats import gguf_architectures as facts
 from posenc_core.huggingface import layer_types, load_rope
-from posenc_core.scaling import Linear, Llama3, LongRoPE, NTKAlpha, Proportional, YaRN
+from posenc_core.scaling import Llama3, LongRoPE, YaRN
 
 from ..errors import is_one_sentence, rejects
+from .cases import load_cases
 from .gguf_writer import gguf_bytes
 
+CASES = load_cases("gguf")
 L0 = {"original_max_position_embeddings": 4096}
 LLAMA3 = Llama3(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192)
 FREQS, SHORT, LONG = "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"
@@ -49,74 +51,7 @@ def adjacent(**fields):
 
 
 SHORTS, LONGS = [1.0 + i / 32 for i in range(32)], [1.0 + i for i in range(32)]
-LONGROPE = {"rope.scaling.type": "longrope", "rope.scaling.original_context_length": 4096, SHORT: SHORTS, LONG: LONGS}
-# fmt: off
-ANSWERS = {
-    "adjacent": ("llama", {}, adjacent()),
-    "half": ("qwen2", {"rope.freq_base": 1e6}, half(base=1e6)),
-    "from the embedding": (
-        "qwen2", {"attention.key_length": None, "embedding_length": 512, "attention.head_count": 8}, half()),
-    "heads of each layer": (
-        "openelm", {"attention.key_length": None, "embedding_length": 512, "attention.head_count": [8, 8]}, half()),
-    "a part": ("stablelm", {"rope.dimension_count": 16}, half(rotary_dim=16)),
-    "linear": ("qwen2", {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, half(scaling=Linear(factor=4))),
-    "linear is the default": ("qwen2", {"rope.scaling.factor": 4.0}, half(scaling=Linear(factor=4))),
-    "the old name": ("qwen2", {"rope.scale_linear": 4.0}, half(scaling=Linear(factor=4))),
-    "a factor of 0": ("qwen2", {"rope.scaling.factor": 0.0}, half()),
-    "none ignores the factor": ("qwen2", {"rope.scaling.type": "none", "rope.scaling.factor": 4.0}, half()),
-    "YaRN": ("qwen2", YARN, half(scaling=YaRN(factor=4, **L0))),
-    "YaRN from the context": (
-        "qwen2", {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "context_length": 4096},
-        half(scaling=YaRN(factor=4, **L0))),
-    "YaRN, its ramp": (
-        "grok", {**YARN, "rope.scaling.yarn_beta_fast": 8.0, "rope.scaling.yarn_beta_slow": 2.0},
-        half(scaling=YaRN(factor=4, beta_fast=8, beta_slow=2, **L0))),
-    "YaRN without growth": (
-        "mistral3", {**YARN, "rope.scaling.yarn_log_multiplier": 1.0},
-        adjacent(scaling=YaRN(factor=4, mscale=1, mscale_all_dim=1, **L0))),
-    "YaRN of DeepSeek": (
-        "deepseek2", {**YARN, "attention.key_length": 576, "attention.kv_lora_rank": 512, "rope.dimension_count": 64,
-                      "rope.scaling.yarn_log_multiplier": 0.0707},
-        adjacent(scaling=YaRN(factor=4, mscale=0.707, mscale_all_dim=0.707, **L0))),
-    "YaRN, seven digits": (
-        "mistral3", {**YARN, "rope.scaling.yarn_log_multiplier": 0.12345674},
-        adjacent(scaling=YaRN(factor=4, mscale=1, mscale_all_dim=0.1234567, **L0))),
-    "Llama 3": ("llama", {FREQS: divisors(LLAMA3)}, adjacent(scaling=LLAMA3)),
-    "divisors of 1": ("llama", {FREQS: [1.0] * 32}, adjacent()),
-    "divisors below 1": (
-        "llama", {FREQS: [0.5] * 32, "context_length": 4096},
-        adjacent(scaling=LongRoPE(short_factor=[0.5] * 32, long_factor=[0.5] * 32, attention_factor=1, **L0))),
-    "other divisors": (
-        "llama", {FREQS: SHORTS, "context_length": 4096},
-        adjacent(scaling=LongRoPE(short_factor=SHORTS, long_factor=SHORTS, attention_factor=1, **L0))),
-    "Gemma 4": (
-        "gemma4", {FREQS: [1.0] * 8 + [1e30] * 24},
-        half(placement="spread", scaling=Proportional(partial_rotary_factor=0.25))),
-    "LongRoPE": (
-        "phi3", {**LONGROPE, "rope.scaling.attn_factor": 1.25},
-        half(scaling=LongRoPE(short_factor=SHORTS, long_factor=LONGS, attention_factor=1.25, **L0))),
-    "LongRoPE, its factor": (
-        "phi3", {**LONGROPE, "context_length": 131072, "rope.scaling.attn_factor": 1.1902380714238083},
-        half(scaling=LongRoPE(short_factor=SHORTS, long_factor=LONGS, factor=32, **L0))),
-    "three axes": (
-        "qwen2vl", {"rope.dimension_sections": [8, 12, 12, 0]},
-        MultimodalRotary(head_dim=64, layout="half", sections=(8, 12, 12))),
-    "three axes, interleaved": (
-        "qwen35", {"rope.dimension_count": 32, "rope.dimension_sections": [6, 5, 5, 0]},
-        MultimodalRotary(head_dim=64, layout="half", rotary_dim=32, sections=(6, 5, 5), arrangement="interleaved")),
-    "three axes by their sections": (
-        "glm4", {"rope.dimension_sections": [8, 12, 12, 0]},
-        MultimodalRotary(head_dim=64, layout="half", sections=(8, 12, 12))),
-    "no sections": ("glm4", {"rope.dimension_sections": [0, 0, 0, 0]}, adjacent()),
-    "alpha": ("hunyuan_vl", {"rope.scaling.alpha": 1000.0}, half(scaling=NTKAlpha(alpha=1000))),
-    "no RoPE": ("gpt2", {}, None),
-    "in the list, but not in the graph": ("bert", {}, None),
-    "turned off": ("granite", {"rope.scaling.finetuned": False}, None),
-    "not turned off": ("granite", {}, adjacent()),
-    "ALiBi": ("baichuan", {"block_count": 40}, None),
-    "no ALiBi": ("baichuan", {"block_count": 32}, adjacent()),
-}
-# fmt: on
+ANSWERS = CASES["answers"]
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -138,27 +73,7 @@ def test_a_file_has_the_same_answer(name, tmp_path):
     assert read == expected
 
 
-TWO_BASES = {"attention.sliding_window": 512, "rope.freq_base": 1e6, "rope.scaling.factor": 8.0}
-# fmt: off
-BY_LAYER = {
-    "10000 without the scaling": ("gemma3", TWO_BASES, half(base=1e6, scaling=Linear(factor=8)), half(base=10000)),
-    "its own": (
-        "gemma3", {**TWO_BASES, "rope.freq_base_swa": 5000.0}, half(base=1e6, scaling=Linear(factor=8)),
-        half(base=5000)),
-    "that of the others": (
-        "gpt-oss", {**TWO_BASES, "rope.freq_base_swa": 5000.0}, half(base=1e6, scaling=Linear(factor=8)),
-        half(base=5000, scaling=Linear(factor=8))),
-    "unscaled": ("olmo2", TWO_BASES, half(base=1e6, scaling=Linear(factor=8)), half(base=1e6)),
-    "full layers without RoPE": ("cohere2", TWO_BASES, None, adjacent(base=1e6, scaling=Linear(factor=8))),
-    "another width": (
-        "gemma4", {"attention.sliding_window": 512, "attention.key_length_swa": 32, "rope.freq_base": 1e6,
-                   "rope.dimension_count_swa": 32, FREQS: [1.0] * 8 + [1e30] * 24},
-        half(base=1e6, placement="spread", scaling=Proportional(partial_rotary_factor=0.25)), half(head_dim=32)),
-    "another share": (
-        "laguna", {"attention.sliding_window": 512, "rope.dimension_count": 32, "rope.dimension_count_swa": 64},
-        half(rotary_dim=32), half()),
-}
-# fmt: on
+BY_LAYER = CASES["by_layer"]
 
 
 @pytest.mark.parametrize("name", BY_LAYER)
@@ -218,53 +133,7 @@ def test_keys_that_llama_cpp_does_not_read_are_warned_of():
         load("mistral3", {**YARN, "attention.temperature_scale": 0.1})
 
 
-# fmt: off
-REFUSED = {
-    "an encoder": ("clip", {}, "general.architecture"),
-    "compressed keys": ("deepseek4", {}, "general.architecture"),
-    "no width": ("qwen2", {"attention.key_length": None}, "attention.key_length"),
-    "heads that differ": (
-        "deci", {"attention.key_length": None, "embedding_length": 512, "attention.head_count": [8, 4]},
-        "attention.key_length"),
-    "no divisor": (
-        "qwen2", {"attention.key_length": None, "embedding_length": 512, "attention.head_count": 3},
-        "embedding_length"),
-    "a part larger than the head": ("qwen2", {"rope.dimension_count": 128}, "rope.dimension_count"),
-    "a part larger than the head, of sliding layers": (
-        "gemma4", {"attention.sliding_window": 512, "attention.key_length_swa": 32}, "rope.dimension_count_swa"),
-    "a part that llama.cpp refuses": ("llama", {"rope.dimension_count": 16}, "rope.dimension_count"),
-    "an unknown type": ("qwen2", {"rope.scaling.type": "ntk"}, "rope.scaling.type"),
-    "a type that is not text": ("qwen2", {"rope.scaling.type": 7}, "rope.scaling.type"),
-    "another blend": ("laguna", {**YARN, "rope.scaling.yarn_ext_factor": 64.0}, "rope.scaling.yarn_ext_factor"),
-    "three meanings": ("qwen2", {**YARN, "rope.scaling.yarn_attn_factor": 1.25}, "rope.scaling.yarn_attn_factor"),
-    "no original length": (
-        "qwen2", {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, "rope.scaling.original_context_length"),
-    "an attention factor alone": ("qwen2", {"rope.scaling.attn_factor": 1.25}, "rope.scaling.attn_factor"),
-    "divisors and a factor": ("llama", {FREQS: SHORTS, "rope.scaling.factor": 8.0}, "rope.scaling.type"),
-    "one list": ("phi3", {"rope.scaling.type": "longrope", SHORT: SHORTS, "context_length": 4096}, LONG),
-    "too few divisors": ("llama", {FREQS: [1.0] * 31}, FREQS),
-    "a divisor of 0": ("llama", {FREQS: [0.0] * 32}, FREQS),
-    "a divisor that is not a number": ("llama", {FREQS: [float("nan")] * 32}, FREQS),
-    "sections of 0": ("qwen2vl", {"rope.dimension_sections": [0, 0, 0, 0]}, "mrope_section"),
-    "no sections": ("qwen2vl", {}, "rope.dimension_sections"),
-    "four axes": ("hunyuan_vl", {"rope.dimension_sections": [8, 8, 8, 8]}, "rope.dimension_sections"),
-    "alpha elsewhere": ("qwen2", {"rope.scaling.alpha": 1000.0}, "rope.scaling.alpha"),
-    "an unknown key": ("gemma3", {"rope.local.freq_base": 1e4}, "rope.local.freq_base"),
-    "a base for no layer": ("qwen2", {"rope.freq_base_swa": 5000.0}, "rope.freq_base_swa"),
-    "a base that is text": ("qwen2", {"rope.freq_base": "10000"}, "rope.freq_base"),
-    "a base that is not a number": ("qwen2", {"rope.freq_base": float("nan")}, "rope.freq_base"),
-    "a base of 0": ("qwen2", {"rope.freq_base": 0.0}, "rope.freq_base"),
-    "a multiplier of 0": ("qwen2", {**YARN, "rope.scaling.attn_factor": 0.0}, "rope.scaling.attn_factor"),
-    "a multiplier below 0": ("qwen2", {**YARN, "rope.scaling.attn_factor": -0.5}, "rope.scaling.attn_factor"),
-    "a ramp from 0": ("grok", {**YARN, "rope.scaling.yarn_beta_slow": 0.0}, "rope.scaling.yarn_beta_slow"),
-    "a ramp from below 0": ("grok", {**YARN, "rope.scaling.yarn_beta_fast": -0.5}, "rope.scaling.yarn_beta_fast"),
-    "a base of thousands of digits": ("qwen2", {"rope.freq_base": 10**5000}, "rope.freq_base"),
-    "a long list in place of a base": ("qwen2", {"rope.freq_base": [1.0] * 10000}, "rope.freq_base"),
-    "a width of -1": ("qwen2", {"attention.key_length": -1}, "attention.key_length"),
-    "a width of 2**40": ("qwen2", {"attention.key_length": 2**40}, "attention.key_length"),
-    "a flag that is none": ("granite", {"rope.scaling.finetuned": 1}, "rope.scaling.finetuned"),
-}
-# fmt: on
+REFUSED = CASES["refused"] | {"a base of 5000 digits": ("qwen2", {"rope.freq_base": 10**5000}, "rope.freq_base")}
 
 
 @pytest.mark.parametrize("name", REFUSED)

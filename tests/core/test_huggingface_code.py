@@ -10,7 +10,9 @@ from posenc_core.huggingface import layer_types, load_position, load_rope
 from posenc_core.huggingface.sections import spread
 
 from ..errors import rejects
+from .cases import load_cases
 
+CASES = load_cases("huggingface_code")
 ROPE = {"rope_theta": 10000.0, "rope_type": "default"}
 SMALL = {"head_dim": 64, "rope_theta": 10000.0}
 TWO_BASES = {
@@ -162,24 +164,7 @@ def test_rows_and_columns_take_the_pairs_in_turn():
         load_rope({"model_type": "neomme"})
 
 
-NOTED = {
-    "beam": ({"model_type": "beam", **SMALL}, "full_attention", "`load_query_scale`", False),
-    "llama4": ({"model_type": "llama4_text", **SMALL}, "full_attention", "`load_query_scale`", False),
-    "mistral_large4": (
-        {"model_type": "mistral_large4", "head_dim": 64, "rope_parameters": ROPE}, None, "ln(position + 1) + b", True,
-    ),
-    "inkling2": ({"model_type": "inkling2_text"}, None, "`load_query_scale`", False),
-    "xcodec2": ({"model_type": "xcodec2", **SMALL}, None, "numbers of the heads", True),
-    "neucodec": ({"model_type": "neucodec", **SMALL}, None, "numbers of the heads", True),
-    "first head": ({"model_type": "qwen2_5_omni_dit", **SMALL}, None, "first head", True),
-    "values": (
-        {"model_type": "clvp_encoder", "hidden_size": 768, "num_attention_heads": 12, "projection_dim": 768,
-         "use_rotary_embedding": True}, None, "values", True,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("config", "layer_type", "words", "rotates"), NOTED.values(), ids=NOTED)
+@pytest.mark.parametrize(("config", "layer_type", "words", "rotates"), CASES["noted"].values(), ids=CASES["noted"])
 def test_more_than_a_rotation_is_warned_of(config, layer_type, words, rotates):
     encoding, (message,) = warned(config, layer_type=layer_type)
     assert words in message
@@ -203,22 +188,7 @@ def test_clvp_takes_its_channels_from_the_projection(size, heads, channels):
         load_rope({**config, "use_rotary_embedding": True, "projection_dim": "768"})
 
 
-DIFFERENT = {
-    "sliding layers of olmo3": ({"model_type": "olmo3", "rope_theta": 1e6}, "sliding_attention", "500000", 1e6),
-    "gpt_neox": ({"model_type": "gpt_neox", "rope_theta": 1e6}, None, "`rotary_emb_base`", 1e6),
-    "modernbert": ({"model_type": "modernbert", "rope_theta": 1e6}, "full_attention", "`global_rope_theta`", 1e6),
-    "mimo": ({"model_type": "mimo_v2_flash", "head_dim": 192, "rope_theta": 1e6}, "full_attention", "5000000", 1e6),
-    "minimax": (
-        {"model_type": "minimax_m3_vl", "rotary_dim": 32, "rope_theta": 1e6}, None, "`partial_rotary_factor`", 1e6,
-    ),
-    "both": (
-        {"rope_scaling": {"factor": 2}, "rope_parameters": {"type": "linear", "factor": 2}}, None,
-        "differ in `rope_type`", 10000,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("config", "layer_type", "words", "base"), DIFFERENT.values(), ids=DIFFERENT)
+@pytest.mark.parametrize(("config", "layer_type", "words", "base"), CASES["different"].values(), ids=CASES["different"])
 def test_what_transformers_reads_otherwise_is_warned_of(config, layer_type, words, base):
     encoding, (message,) = warned({"head_dim": 64, **config}, layer_type=layer_type)
     assert words in message
@@ -251,25 +221,7 @@ def test_parts_with_three_axes(name):
     assert isinstance(load_rope(config, layer_type=layer_type), MultimodalRotary)
 
 
-UNREAD = {
-    "share": ({"model_type": "llama", "partial_rotary_factor": 0.5}, "`partial_rotary_factor` 0.5 is used"),
-    "width": ({"model_type": "dia_encoder", "rotary_dim": 32}, "`rotary_dim` 32 is used"),
-    "base": ({"model_type": "csm", "rotary_emb_base": 64}, "`rotary_emb_base` 64 is used"),
-    "latent": ({"model_type": "llama", "qk_rope_head_dim": 32}, "`qk_rope_head_dim` 32 is used"),
-    "own share": ({"model_type": "gpt_neox", "partial_rotary_factor": 0.5}, "reads `rotary_pct` alone"),
-    "no dict": ({"model_type": "muse_spark", "rope_theta": 1e6}, "reads it only beside `rope_parameters`"),
-    "lost share": (
-        {"model_type": "moonshine_streaming", "head_dim": 40, "rope_parameters": ROPE},
-        "transformers rotates all channels",
-    ),
-    "no base": (
-        {"model_type": "ministral3", "rope_parameters": {"rope_type": "default"}},
-        "transformers takes 10000 for 'ministral3'",
-    ),
-}
-
-
-@pytest.mark.parametrize(("config", "words"), UNREAD.values(), ids=UNREAD)
+@pytest.mark.parametrize(("config", "words"), CASES["unread"].values(), ids=CASES["unread"])
 def test_a_key_that_the_code_of_the_model_does_not_read_is_warned_of(config, words):
     _, (message,) = warned({"head_dim": 64, **config})
     assert words in message

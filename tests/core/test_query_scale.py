@@ -24,32 +24,12 @@ from posenc_core import (
 from posenc_core.huggingface import load_position, load_query_scale
 
 from ..errors import rejects
+from .cases import load_cases
 
 BETA = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "llama_4_scaling_beta": 0.1}
 MINISTRAL = {"model_type": "ministral3", "head_dim": 128, "max_position_embeddings": 262144}
-LENGTH = {"original_max_position_embeddings": 16384}
+CASES = load_cases("query_scale")
 LEARNED = LearnedQueryScale(num_heads=64)
-CONFIGS = {
-    "llama4": ({"model_type": "llama4_text"}, QueryScale(length=8192, scale=0.1)),
-    "llama4, other numbers": (
-        {"model_type": "llama4", "text_config": {"model_type": "llama4_text", "attn_scale": 0.2, "floor_scale": 4096}},
-        QueryScale(length=4096, scale=0.2),
-    ),
-    "llama4, off": ({"model_type": "llama4_text", "attn_temperature_tuning": False}, None),
-    "ministral3": ({**MINISTRAL, "rope_parameters": BETA | LENGTH}, QueryScale(length=16384, scale=0.1, start=0)),
-    "ministral3, without": ({**MINISTRAL, "rope_parameters": BETA | LENGTH | {"llama_4_scaling_beta": None}}, None),
-    "beam": ({"model_type": "beam"}, QueryScale(length=2048, scale=0.1, growth="power")),
-    "inkling": ({"model_type": "inkling_text"}, None),
-    "inkling2": ({"model_type": "inkling2_text"}, QueryScale(length=128000, scale=0.1, growth="log")),
-    "mistral_large4": ({"model_type": "mistral_large4", "text_config": {"model_type": "mistral_large4_text"}}, LEARNED),
-    "mistral_large4, heads": (
-        {"model_type": "mistral_large4_text", "num_attention_heads": 8},
-        LearnedQueryScale(num_heads=8),
-    ),
-    "qwen": ({"model_type": "qwen", "use_logn_attn": True, "seq_length": 2048}, QueryScale(length=2048, growth="log")),
-    "qwen, off": ({"model_type": "qwen", "use_logn_attn": False, "seq_length": 2048}, None),
-    "llama": ({"model_type": "llama"}, None),
-}
 
 
 @pytest.mark.parametrize("case", golden("query_scale"), ids=lambda case: case["name"])
@@ -112,7 +92,7 @@ def test_wrong_positions_are_rejected():
         scale.factors([-1])
 
 
-@pytest.mark.parametrize(("config", "expected"), CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize(("config", "expected"), CASES["configs"].values(), ids=CASES["configs"])
 def test_configs(config, expected):
     assert load_query_scale(config) == expected
 

@@ -14,8 +14,10 @@ from posenc_core.huggingface import load_rope, vision_positions
 from posenc_core.huggingface.facts.towers import TOWERS
 
 from ..errors import rejects
+from .cases import load_cases
 
-CASES = json.loads((Path(__file__).parents[1] / "golden" / "vision_models.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "vision_models.json").read_text(encoding="utf-8"))
+CASES = load_cases("vision")
 HEADS = {"hidden_size": 64, "num_attention_heads": 4}
 SQUARE = {"patch_size": 14, "spatial_merge_size": 2}
 QWEN = {"model_type": "qwen2_5_vl_vision", **HEADS, **SQUARE, "window_size": 112}
@@ -29,7 +31,7 @@ KEYS = {  # all that some tower reads
 # fmt: on
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
 def test_towers_have_their_golden_numbers(case):
     encoding = load_rope(case["config"])
     assert encoding == Encoding.from_dict(case["encoding"])
@@ -132,36 +134,7 @@ def axial(head_dim, channels, axes=2, **fields):
 
 @pytest.mark.parametrize(
     ("config", "expected"),
-    [  # parts of published configs
-        (
-            {
-                "model_type": "qwen2_vl",
-                "vision_config": {"depth": 32, "embed_dim": 1280, "hidden_size": 3584, "in_chans": 3, "mlp_ratio": 4}
-                | {"num_heads": 16, "patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2},
-            },
-            axial(80, 40),
-        ),
-        (
-            {"model_type": "qwen2_vl", "vision_config": {"hidden_size": 1536, "in_chans": 3, "model_type": "qwen2_vl"}},
-            axial(80, 40),
-        ),
-        (
-            {
-                "model_type": "llava",
-                "vision_config": {"head_dim": 64, "image_size": 1024, "model_type": "pixtral", "patch_size": 16}
-                | {"rope_theta": 10000.0},
-            },
-            axial(64, 32, series="dealt"),
-        ),
-        (
-            {
-                "model_type": "llama4",
-                "vision_config": {"model_type": "llama4_vision_model", "hidden_size": 1408, "image_size": 336}
-                | {"num_attention_heads": 16, "patch_size": 14, "rope_theta": 10000},
-            },
-            axial(88, 44, layout="interleaved"),
-        ),
-    ],
+    CASES["published"],
     ids=["Qwen2-VL", "Qwen2-VL, shortened", "Pixtral", "Llama 4"],
 )
 def test_published_configs(config, expected):
@@ -169,23 +142,9 @@ def test_published_configs(config, expected):
 
 
 AXIAL = AxialRotary(head_dim=16, layout="half", axes_dims=(8, 8))
-OLD = {"depth": 32, **HEADS, **SQUARE, "window_size": 112}  # a config without the type of the tower
 
 
-@pytest.mark.parametrize(
-    ("config", "part"),
-    [
-        (QWEN, None),
-        (QWEN, "vision"),
-        ({"model_type": "qwen2_5_vl", "vision_config": OLD}, "vision"),
-        ({"model_type": "qwen2_5_vl", "vision_config": {"model_type": "qwen2_5_vl", **OLD}}, "vision_config"),
-        ({"model_type": "colqwen2", "vlm_config": {"model_type": "qwen2_5_vl", "vision_config": OLD}}, "vision"),
-        ({"thinker_config": {"vision_config": QWEN}, "talker_config": {}}, "thinker_config.vision_config"),
-        ({"vision_config": {"model_type": "a", "backbone_config": QWEN}}, "vision"),
-        ({"a_config": {"vision_config": QWEN}, "b_config": {"vision_config": dict(QWEN)}}, "vision"),
-        ({"model_type": "qwen2_5_vl", **OLD}, "vision"),
-    ],
-)
+@pytest.mark.parametrize(("config", "part"), CASES["parts"])
 def test_parts_are_found(config, part):
     assert load_rope(config, part=part) == AXIAL
     if part is not None:
