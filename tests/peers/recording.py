@@ -21,7 +21,7 @@ from .test_timm import MODELS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests" / "core" / "published"
-SOURCE = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "posenc_core" / "huggingface").glob("*.py"))
+SOURCE = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "posenc_core" / "huggingface").rglob("*.py"))
 WORDS = set(re.findall(r"\w+", SOURCE))
 BROKEN = {"gemma4_assistant", "nougat"}  # transformers itself refuses their defaults
 GRIDS = [(4, 20)]  # wider than a window
