@@ -22,7 +22,7 @@ import transformers
 from transformers.integrations.hub_kernels import get_kernel_mapping_transformers
 
 from posenc_backends.torch import apply_rotary_transformers, rotary_kernel
-from posenc_backends.torch import transformers as ours
+from posenc_backends.torch.huggingface import apply_rotary as ours
 from tests.pages import run
 
 SIZES = {
