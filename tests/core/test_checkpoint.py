@@ -207,25 +207,13 @@ def test_tensors_that_cannot_be_re_laid_are_named_and_nothing_is_written(name, s
 @pytest.mark.parametrize(
     ("changes", "words", "names"),
     [
-        (
-            {},
-            {"to": "half", "layout": "half"},
-            ("to", "'half'"),
-        ),
+        ({}, {"to": "half", "layout": "half"}, ("to", "'half'")),
         ({}, {"to": "interleaved", "layout": "interleaved_to_half"}, ("to", "'interleaved'")),
         ({}, {"to": "neox"}, ("to", "'neox'")),
         ({}, {"to": "half", "layout": "gptj"}, ("layout", "'gptj'")),
         ({"attention_k_eq_v": True}, {"to": "half"}, ("attention_k_eq_v", "`o_proj`")),
-        (
-            {"num_attention_heads": [4, 8]},
-            {"to": "half"},
-            ("num_attention_heads", "[4, 8]"),
-        ),
-        (
-            {"model_type": "deepseek_v2", "qk_rope_head_dim": 4},
-            {"to": "half"},
-            ("qk_nope_head_dim", "None"),
-        ),
+        ({"num_attention_heads": [4, 8]}, {"to": "half"}, ("num_attention_heads", "[4, 8]")),
+        ({"model_type": "deepseek_v2", "qk_rope_head_dim": 4}, {"to": "half"}, ("qk_nope_head_dim", "None")),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is_written(changes, words, names, tmp_path):

@@ -66,11 +66,7 @@ GEMMA3 = {
         "max_position_embeddings": 131072,
     },
 }
-QWEN2_VL = {
-    "model_type": "qwen2_vl",
-    "head_dim": 128,
-    "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
-}
+QWEN2_VL = {"model_type": "qwen2_vl", "head_dim": 128, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}
 COHERE2 = {"model_type": "cohere2", "head_dim": 128, "rope_theta": 50000, "sliding_window": 4096}
 
 
@@ -307,11 +303,7 @@ def test_all_of_it_can_be_written_as_json(config):
 @pytest.mark.parametrize(
     ("config", "options", "names"),
     [
-        (
-            LLAMA31 | {"max_position_embeddings": "long"},
-            {},
-            ("max_position_embeddings", "'long'"),
-        ),
+        (LLAMA31 | {"max_position_embeddings": "long"}, {}, ("max_position_embeddings", "'long'")),
         (GEMMA3, {"layer_type": "global"}, ("layer_type", "'global'")),
         (
             {"head_dim": 8, "rope_scaling": {"type": "ntk", "factor": 2}},

@@ -10,15 +10,7 @@ import pytest
 
 from posenc_core import DualChunk, FoPE, MultimodalRotary, Rotary, XPos
 from posenc_core.huggingface import layer_types, load_rope, to_config
-from posenc_core.scaling import (
-    NTK,
-    AttentionFactor,
-    DynamicNTK,
-    Linear,
-    LongRoPE,
-    Proportional,
-    YaRN,
-)
+from posenc_core.scaling import NTK, AttentionFactor, DynamicNTK, Linear, LongRoPE, Proportional, YaRN
 
 from ..errors import rejects
 from .cases import load_cases
@@ -336,10 +328,7 @@ def test_numbers_far_out_by_the_definition():
 
 @pytest.mark.parametrize(
     ("name", "names"),
-    [
-        ("gpt2", ("rope_theta", "`model_type`", "'gpt2'")),
-        ("gpt_oss", ("rope_parameters", "`model_type`", "'gpt_oss'")),
-    ],
+    [("gpt2", ("rope_theta", "`model_type`", "'gpt2'")), ("gpt_oss", ("rope_parameters", "`model_type`", "'gpt_oss'"))],
 )
 def test_a_config_that_says_nothing_of_a_rotation(name, names):
     with rejects(ValueError, *names):
@@ -363,9 +352,7 @@ BEYOND_JSON = [
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
-    [*CASES["refused"], *BEYOND_JSON],
-    ids=lambda one: one[:40] if isinstance(one, str) else "",
+    ("config", "message"), [*CASES["refused"], *BEYOND_JSON], ids=lambda one: one[:40] if isinstance(one, str) else ""
 )
 def test_refused_by_name(config, message):
     with pytest.raises(ValueError, match=message):

@@ -66,24 +66,6 @@ def test_it_is_a_value():
     assert Encoding.from_dict(scale.to_dict()) == scale
 
 
-@pytest.mark.parametrize(
-    ("fields", "name"),
-    [
-        ({"length": 0, "scale": 0.1}, "length"),
-        ({"length": 8, "scale": 0}, "scale"),
-        ({"length": 8, "scale": 2.0**17}, "scale"),
-        ({"length": 8, "scale": 0.6, "growth": "power"}, "scale"),
-        ({"length": 8}, "scale"),
-        ({"length": 1, "growth": "log"}, "length"),
-        ({"length": 8, "scale": 0.1, "growth": "cubic"}, "growth"),
-        ({"length": 8, "scale": 0.1, "start": 2}, "start"),
-    ],
-)
-def test_wrong_fields_are_rejected(fields, name):
-    with rejects(ValueError, name):
-        QueryScale(**fields)
-
-
 def test_wrong_positions_are_rejected():
     scale = QueryScale(length=8, scale=0.1)
     with rejects(TypeError, "positions", "real"):

@@ -174,24 +174,6 @@ def test_positions_of_narrow_dtypes_do_not_overflow():
             np.testing.assert_array_equal(attend(x, x, x, position=Placed(encoding, places, places)), wanted)
 
 
-@pytest.mark.parametrize(
-    ("cls", "fields", "error", "name"),
-    [
-        (SelfExtend, {"window": 0, "group_size": 2}, ValueError, "window"),
-        (SelfExtend, {"window": 4, "group_size": 0}, ValueError, "group_size"),
-        (SelfExtend, {"window": 4, "group_size": 1.5}, TypeError, "group_size"),
-        (ReRoPE, {"window": 2**31}, ValueError, "window"),
-        (LeakyReRoPE, {"window": 4, "factor": 0.5}, ValueError, "factor"),
-        (LeakyReRoPE, {"window": 4, "factor": 1e6}, ValueError, "factor"),
-        (DualChunk, {"chunk_size": 4, "local_size": 4}, ValueError, "local_size"),
-        (DualChunk, {"chunk_size": 4, "local_size": 0}, ValueError, "local_size"),
-    ],
-)
-def test_wrong_fields_are_rejected(cls, fields, error, name):
-    with rejects(error, name):
-        cls(rotary=ROTARY, **fields)
-
-
 def test_other_encodings_are_rejected():
     with rejects(TypeError, "rotary", "None"):
         ReRoPE(rotary=None, window=4)

@@ -218,15 +218,9 @@ def test_blocks_have_pairs_of_their_own():
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (
-            {"layout": "half", "placement": "front"},
-            ("placement", "'front'"),
-        ),
+        ({"layout": "half", "placement": "front"}, ("placement", "'front'")),
         ({"layout": "half", "blocks": 3}, ("blocks", "3")),
-        (
-            {"layout": "half", "blocks": 2, "placement": "spread"},
-            ("placement", "'half'"),
-        ),
+        ({"layout": "half", "blocks": 2, "placement": "spread"}, ("placement", "'half'")),
         ({"layout": "interleaved_to_half", "placement": "spread"}, ("placement", "'interleaved_to_half'")),
     ],
 )
@@ -246,12 +240,7 @@ def test_half_precision_is_rounded_once(layout):
 @pytest.mark.parametrize(
     ("x", "layout", "kind", "names"),
     [
-        (
-            np.ones((1, 2)),
-            "neox",
-            ValueError,
-            ("layout", "'neox'"),
-        ),
+        (np.ones((1, 2)), "neox", ValueError, ("layout", "'neox'")),
         (np.ones((1, 2), int), "half", TypeError, ("x", "int64")),
         (np.ones((1, 2)), "half", ValueError, ("x", "2", "4", "`rotary_dim`")),
     ],

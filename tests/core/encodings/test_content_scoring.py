@@ -173,35 +173,6 @@ def test_the_sinusoids_of_distances_are_exact():
     np.testing.assert_array_equal(table[4], [0, 0, 0, 1, 1, 1])
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "names"),
-    [
-        (ShawBias, {"max_distance": 0}, ("max_distance", "0")),
-        (ShawBias, {"max_distance": 2, "head_dim": 0}, ("head_dim", "0")),
-        (
-            ShawBias,
-            {"max_distance": 2, "applies_to": "values"},
-            ("applies_to", "'values'"),
-        ),
-        (ShawBias, {"max_distance": 2, "std": -1.0}, ("std", "-1.0")),
-        (TransformerXLBias, {"max_distance": 0}, ("max_distance", "0")),
-        (TransformerXLBias, {"max_distance": 2, "dim": 5}, ("dim", "5")),
-        (TransformerXLBias, {"max_distance": 2, "num_heads": 3, "head_dim": 3}, ("dim", "9")),
-        (DecomposedBias, {"window": (2, 3), "key_window": (2, 2)}, ("key_window", "(2, 2)")),
-        (DecomposedBias, {"window": (2, 3), "prefix_tokens": 2}, ("prefix_tokens", "2")),
-        (DebertaBias, {"max_distance": 9, "num_buckets": 5}, ("num_buckets", "5")),
-        (DebertaBias, {"max_distance": 9, "num_buckets": 10}, ("max_distance", "9")),
-        (DebertaBias, {"max_distance": 9, "terms": "p2p"}, ("terms", "'p2p'")),
-        (RelativeLogits, {"max_distance": 9, "num_curves": 0}, ("num_curves", "0")),
-        (Cope, {"max_position": 0}, ("max_position", "0")),
-        (Cope, {"max_position": 2, "num_heads": 0}, ("num_heads", "0")),
-    ],
-)
-def test_bad_input(kind, arguments, names):
-    with rejects(ValueError, *names):
-        kind(**{"num_heads": 2, "head_dim": 4} | arguments)
-
-
 def test_real_positions_and_missing_weights_are_refused():
     q = np.zeros((1, HEADS, 2, WIDTH))
     with rejects(TypeError, "query_positions", "float64"):
