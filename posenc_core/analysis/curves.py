@@ -8,16 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_numbers, check_rank, check_type, host_array, shown
-from ..encodings import (
-    Additive,
-    Encoding,
-    FoPE,
-    Placed,
-    PoPE,
-    PositionScoring,
-    Rotary,
-)
-from ..encodings.additive.base import SinusoidalColumns
+from ..encodings import Additive, Encoding, Placed, PositionScoring, Rotary
+from ..encodings.attention_encoding import QueryKeyEncoding
 from ..encodings.rotary.base import RotaryEncoding
 from ..positions.grids import grid, normalized_grid
 from .differences import check_angles
@@ -49,7 +41,7 @@ def rows(encoding: Encoding, length: int) -> Float32s:
            [0.54 , 0.841]], dtype=float32)
     """
     positions = _first(length)
-    if isinstance(encoding, RotaryEncoding | PoPE):
+    if isinstance(encoding, QueryKeyEncoding) and not encoding.needs_attention:
         cos, sin = encoding.cos_sin(_cells(encoding, positions) if encoding.needs_positions else positions)
         return np.stack([cos, sin], axis=-1).reshape(len(cos), -1)
     if not isinstance(encoding, Additive) or "table" in encoding.parameters():
@@ -60,7 +52,7 @@ def rows(encoding: Encoding, length: int) -> Float32s:
     return encoding.table(positions)
 
 
-def _cells(encoding: Additive | RotaryEncoding | PoPE, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+def _cells(encoding: Additive | QueryKeyEncoding, positions: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """Return about as many cells as positions: from 0 on each axis, or from -1 to 1, `(axes, cells)`."""
     sizes = (max(round(len(positions) ** (1 / encoding.num_axes)), 1),) * encoding.num_axes
     return normalized_grid(*sizes) if encoding.uses_coordinates else grid(*sizes)
@@ -94,19 +86,8 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
     >>> rotary.frequencies()
     array([1.  , 0.01])
     """
-    if isinstance(encoding, Rotary):
-        fields = {name: value for name, value in encoding.to_dict().items() if name in Rotary.__dataclass_fields__}
-        return Rotary.from_dict(fields | {"kind": "Rotary"})
-    if isinstance(encoding, FoPE):
-        rotating = encoding.frequencies()[: encoding.terms]
-        return Rotary(head_dim=2 * len(rotating), layout=encoding.layout, frequencies=rotating)
-    if isinstance(encoding, PoPE):
-        return encoding.rotary
-    if not isinstance(encoding, SinusoidalColumns) or encoding.num_axes > 1:
-        return None
-    frequencies = np.unique(encoding.angular_frequencies())[::-1]
-    frequencies = frequencies[frequencies > 0]
-    return Rotary(head_dim=2 * len(frequencies), layout="interleaved", frequencies=frequencies)
+    plain: Any = encoding.plain_rope()
+    return plain
 
 
 def scores_by_distance(encoding: Rotary | PositionScoring, length: int) -> Float64s:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_flag, check_integer, check_number, check_type, shown
 from ..encodings.rotary.base import RotaryEncoding
-from ..encodings.rotary.mixed import MixedRotary
 from ..positions.sequences import LIMIT
 from ..rotation import channel_pairs, rotate_pairs
 from ..tables._fixed_point import TWO_PI, high_precision
@@ -160,10 +159,8 @@ def difference(
 
 def check_angles(name: str, rotary: RotaryEncoding) -> None:
     """Raise unless each pair is rotated by one angle that is known."""
-    if isinstance(rotary, MixedRotary):
-        raise ValueError(  # noqa: TRY004 - a rotary encoding, which cannot be compared
-            f"`{name}` must have known frequencies, got {shown(rotary)}, whose weights have them."
-        )
+    if not rotary.has_frequencies:
+        raise ValueError(f"`{name}` must have known frequencies, got {shown(rotary)}, whose weights have them.")
     if rotary.mixes_rows:
         raise ValueError(
             f"`{name}` must have one frequency for each pair, got {shown(rotary)}, whose matrices mix them."

@@ -101,15 +101,14 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
     loaded, text_config = load_rope(config, layer_type=layer_type), read(config)
     if loaded is None:
         return Layers(layer_type=layer_type)
-    rotary = inner_rotary(loaded)
-    if not isinstance(rotary, Rotary | FoPE):
-        raise ValueError(f"`config` must have one axis to be explained, got {rotary!r}.")  # noqa: TRY004  # its content
+    rotary: Any = inner_rotary(loaded)
+    if rotary.needs_positions:
+        raise ValueError(f"`config` must have one axis to be explained, got {rotary!r}.")
     original, longest = _lengths(rotary, text_config)
     return Layers(
         layer_type=layer_type,
         kind=type(loaded).__name__,
-        chunk_size=getattr(loaded, "chunk_size", None),
-        local_size=getattr(loaded, "local_size", None),
+        **loaded.remapping,
         layout=rotary.layout,
         layout_from=_layout_from(text_config),
         head_dim=rotary.head_dim,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from .._array_api.checks import check_integer, check_items, check_type
@@ -58,12 +58,7 @@ def pairs_of(rotary: Rotary | FoPE, *, original: int | None = None, longest: int
         None if length is None else check_integer(name, length)
         for name, length in (("original", original), ("longest", longest))
     )
-    unscaled = (
-        replace(rotary, num_terms=rotary.pairs, length=None)
-        if isinstance(rotary, FoPE)
-        else replace(rotary, scaling=None)
-    )
-    plain, scaled = unscaled.frequencies().tolist(), rotary.frequencies().tolist()
+    plain, scaled = rotary.unscaled().frequencies().tolist(), rotary.frequencies().tolist()
     first, second = channel_pairs(rotary.head_dim, len(scaled), rotary.pairing, rotary.pairing.split).tolist()
     names = AXES if rotary.num_axes == len(AXES) else [f"axis {axis}" for axis in range(rotary.num_axes)]
     axes = [names[axis] for axis in rotary.axes] if rotary.num_axes > 1 else [None] * len(scaled)

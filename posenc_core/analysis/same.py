@@ -216,7 +216,7 @@ def _layers(
         same = a is b
         found = () if same else _given(SWITCHES, texts)
         return SameLayers(layer_type=name, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found)
-    if _chunks(a) != _chunks(b):
+    if a.remapping != b.remapping:
         return SameLayers(layer_type=name, same=False, rotates_a=True, rotates_b=True, causes=_given((CHUNKS,), texts))
     a, b = inner_rotary(a), inner_rotary(b)
     options: dict[str, Any] = {"any_layout": any_layout, "tolerance": tolerance}
@@ -239,11 +239,6 @@ def _layers(
         causes=() if same else causes(a, b, texts, layer_type=name, is_same=rotates_as_b),
         remarks=(RELAY,) if not same and rotates_as_b(a, any_layout=True) else remarks,
     )
-
-
-def _chunks(encoding: RotaryEncoding | DualChunk) -> tuple[int, int] | None:
-    """Return the sizes of the chunks in which positions are counted."""
-    return (encoding.chunk_size, encoding.local_size) if isinstance(encoding, DualChunk) else None
 
 
 def _given(keys: Sequence[str], texts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[Cause, ...]:

@@ -16,6 +16,7 @@ from ..attention.attend import AttentionInputs, products
 from ..attention.relative import Positions
 from ..positions.sequences import as_array_like
 from ..rotation import Pairing, rotate_pairs
+from ..tables.sincos import Table
 from .base import Encoding, Tabular, TokenRows
 
 if TYPE_CHECKING:
@@ -42,9 +43,6 @@ class AttentionEncoding(Encoding):
     #: Whether it adds a term to scores, by `scores`.
     adds_scores: ClassVar[bool] = False
 
-    #: Whether this term depends on queries and keys as well as on their positions.
-    uses_content: ClassVar[bool] = False
-
     @property
     def query_rotations(self) -> int:
         """How many times as wide as before `prepare` returns queries; scores keep the scale of `head_dim`."""
@@ -53,11 +51,6 @@ class AttentionEncoding(Encoding):
     @property
     def adds_values(self) -> bool:
         """Whether it also adds to the result of attention."""
-        return False
-
-    @property
-    def needs_all_keys(self) -> bool:
-        """Whether a score depends on other keys than its own, so that keys cannot be taken block by block."""
         return False
 
     @property
@@ -159,15 +152,13 @@ class QueryKeyEncoding(Tabular, AttentionEncoding):
         def pairing(self) -> Pairing:
             """Which channels of the result form a pair."""
 
-    @property
-    def max_seq_len(self) -> int | None:
-        """The longest sequence for which the frequencies are valid; None if unlimited."""
-        return None
+        def cos_sin(self, positions: Any) -> tuple[Table, Table]:
+            """Return cosine and sine of positions, where attention is not needed: `(..., length, pairs)` each."""
 
     @property
-    def longest(self) -> int | None:
-        """The longest sequence that models with this encoding are known to be for; None if that is not known."""
-        return None
+    def remapping(self) -> dict[str, Any]:
+        """The fields by which it remaps positions, by name; empty where distances are those of tokens."""
+        return {}
 
     def at(self, seq_len: int | None) -> Self:
         """Return the encoding for sequences of `seq_len` positions; itself for None, or if lengths do not matter."""

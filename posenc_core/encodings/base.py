@@ -81,10 +81,42 @@ class Encoding(Value):
     #: Whether positions are coordinates, usually from -1 to 1, and not counts of tokens.
     uses_coordinates: ClassVar[bool] = False
 
+    #: Whether a call must give positions, because tokens on a grid cannot be counted from a start.
+    needs_positions: ClassVar[bool] = False
+
+    #: Whether attention applies it, because it rotates each token several times, so that a layer alone cannot.
+    needs_attention: ClassVar[bool] = False
+
+    #: Whether it adds a term to scores that depends on queries and keys as well as on their positions.
+    uses_content: ClassVar[bool] = False
+
+    #: How many times as wide as tokens a layer returns them.
+    widening: ClassVar[int] = 1
+
     @property
     def num_axes(self) -> int:
         """The number of axes; positions are `(length,)` for one axis, `(axes, length)` for more."""
         return 1
+
+    @property
+    def table_heads(self) -> int | None:
+        """The number of heads that have rows of their own; None where all have the same."""
+        return None
+
+    @property
+    def max_seq_len(self) -> int | None:
+        """The longest sequence for which the frequencies are valid; None if unlimited."""
+        return None
+
+    @property
+    def longest(self) -> int | None:
+        """The longest sequence that models with this encoding are known to be for; None if that is not known."""
+        return None
+
+    @property
+    def needs_all_keys(self) -> bool:
+        """Whether a score depends on other keys than its own, so that keys cannot be taken block by block."""
+        return False
 
     #: The names of those constants and parameters that have one row per position, in the order of `rows`.
     table_names: ClassVar[tuple[str, ...]] = ()
@@ -97,13 +129,14 @@ class Encoding(Value):
         """Return the descriptions of the learned arrays, by name."""
         return {}
 
+    def plain_rope(self) -> Encoding | None:
+        """Return the `Rotary` with its frequencies; None if it has none, or for several axes."""
+        return None
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tabular(Encoding):
     """An encoding whose arrays have one row per position."""
-
-    #: Whether a call must give positions, because tokens on a grid cannot be counted from a start.
-    needs_positions: ClassVar[bool] = False
 
     #: Whether a layer computes rows from parameters by `rows_of`, in its framework, and holds no table.
     computes_rows: ClassVar[bool] = False
@@ -111,22 +144,11 @@ class Tabular(Encoding):
     #: Whether a layer changes rows of its tables by its parameters, by `mixed`.
     mixes_rows: ClassVar[bool] = False
 
-    #: Whether attention applies it, because it rotates each token several times, so that a layer alone cannot.
-    needs_attention: ClassVar[bool] = False
-
     #: Whether keys are computed otherwise than queries, so that the same tokens differ as queries and as keys.
     keys_differ: ClassVar[bool] = False
 
-    #: How many times as wide as tokens a layer returns them.
-    widening: ClassVar[int] = 1
-
     #: The row of a learned table that belongs to position 0.
     offset: ClassVar[int] = 0
-
-    @property
-    def table_heads(self) -> int | None:
-        """The number of heads that have rows of their own; None where all have the same."""
-        return None
 
     @abstractmethod
     def rows(self, positions: npt.NDArray[Any], dtype: DType = np.float32) -> Tables:

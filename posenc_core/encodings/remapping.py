@@ -143,6 +143,10 @@ class RemappedRotary(QueryKeyEncoding):
     def parameters(self) -> dict[str, Parameter]:
         return self.rotary.parameters()
 
+    @property
+    def remapping(self) -> dict[str, Any]:
+        return {name: value for name, value in self._arguments().items() if name != "rotary"}
+
     def at(self, seq_len: int | None) -> Self:
         rotary = self.rotary.at(seq_len)
         return self if rotary is self.rotary else replace(self, rotary=rotary)

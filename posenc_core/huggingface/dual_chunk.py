@@ -35,7 +35,7 @@ def add_chunks(
         if chunks.get(key) is None:
             raise ValueError(f"`{KEY}.{key}` is missing: dual chunk attention needs it.")
         check_size(f"{KEY}.{key}", chunks[key])
-    if not isinstance(rotary, Rotary) or rotary.num_axes > 1 or rotary.scaling is not None:
+    if rotary.num_axes > 1 or rotary.mixes_rows or rotary.unscaled() != rotary:
         raise ValueError(f"`{KEY}` must be left out beside {shown(rotary)}: chunks are known for plain RoPE alone.")
     if original := chunks.get(ORIGINAL):
         check_size(f"{KEY}.{ORIGINAL}", original)

@@ -9,7 +9,6 @@ from typing import Any
 
 from .._array_api.checks import shown
 from .._values import Value
-from ..encodings import AxialRotary
 from ..encodings.additive.base import Additive
 from ..encodings.query_scale import QueryEncoding
 from ..encodings.remapping import DualChunk
@@ -239,7 +238,7 @@ def _(fact: Axial, config: Config) -> Found:
         rotary: Any = load_rope(dict(config))
     except (TypeError, ValueError):
         rotary = None
-    if not isinstance(rotary, AxialRotary):
+    if rotary is None or not rotary.needs_positions:
         return {"lacks": (f"a rotary encoding by {fact.axes}, which `load_rope` does not read from this config",)}
     tower = TOWERS.get(config["model_type"])
     return {"rotary": ((None, rotary),), "lacks": (tower.note,) if tower and tower.note else ()}

@@ -206,7 +206,7 @@ def learned_by(encoding: Encoding) -> str:
 
 def traced_limit(rows: int, encoding: Encoding) -> tuple[int, Callable[[Size], str]]:
     """Return the number of positions that traced code has, and a function that makes the message for code past them."""
-    max_seq_len = getattr(encoding, "max_seq_len", None)
+    max_seq_len = encoding.max_seq_len
     if max_seq_len is None or rows < max_seq_len:
         return rows, lambda stop: past_tables(rows, stop)
     return max_seq_len, lambda stop: past_frequencies(encoding, stop - 1)

@@ -149,7 +149,7 @@ class MultiHeadAttention(Documented):
         self.rotary, self.scoring, scaling = rotary, scoring, None
         if query_scale is not None:
             check_query_scale(query_scale, encoding, num_heads)
-            rows = getattr(encoding, "longest", None) if max_len is None else max_len
+            rows = encoding.longest if max_len is None and encoding is not None else max_len
             scaling = self.scaling_layer(query_scale, max_len=rows, **parts.get("rotary", {}))
         self.query_scale, self.scaling = query_scale, scaling
 

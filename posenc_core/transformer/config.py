@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import UnionType
 
 import numpy as np
 
 from .._array_api.checks import check_integer, shown
 from .._values import Value
-from ..encodings import Additive, ContentScoring, Encoding, Parameter, PoPE, RotaryEncoding, Scoring
+from ..encodings import Additive, Encoding, Parameter, RotaryEncoding
+from ..encodings.attention_encoding import AttentionEncoding
 from ..encodings.base import Tables
 
 PAD, START, END = 0, 1, 2  # special tokens
@@ -121,22 +121,17 @@ class Transformer(Value):
         return encoding.constants(self.max_len)
 
     def _check_position(self, position: Encoding) -> None:
-        if not isinstance(position, Additive | RotaryEncoding | PoPE | Scoring):
+        if not isinstance(position, Additive | AttentionEncoding) or position.needs_attention:
             raise TypeError(
                 f"`position` must be an additive, rotary or scoring encoding, or None, got {shown(position)}."
             )
-        sizes: tuple[tuple[type | UnionType, str, int], ...] = (
-            (Additive, "dim", self.num_hiddens),
-            (RotaryEncoding | PoPE, "head_dim", self.head_dim),
-            (Scoring | PoPE, "num_heads", self.num_heads),
-            (ContentScoring, "head_dim", self.head_dim),
-        )
-        for cls, name, size in sizes:
-            if isinstance(position, cls) and getattr(position, name) != size:
-                raise ValueError(f"`position` must have `{name}` {size} to fit the other sizes, got {shown(position)}.")
-        if isinstance(position, RotaryEncoding):
-            position.check_heads(self.num_heads)
-        if isinstance(position, Additive) and position.num_axes > 1:
+        if isinstance(position, AttentionEncoding):
+            position.check_sizes(self.head_dim, self.num_heads, self.num_heads)
+        elif position.dim != self.num_hiddens:
+            raise ValueError(
+                f"`position` must have `dim` {self.num_hiddens} to fit the other sizes, got {shown(position)}."
+            )
+        elif position.num_axes > 1:
             raise ValueError(f"`position` must have one axis, as tokens have, got {shown(position)}.")
         if position.limit < self.max_len:
             raise ValueError(

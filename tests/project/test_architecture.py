@@ -31,17 +31,9 @@ CHECKS = {  # how many checks of concrete encodings a file has outside of `posen
     "posenc_backends/cli/golden/mistakes.py": (2, "golden vectors of mistakes are published for two families"),
     "posenc_backends/cli/golden/onnx_models.py": (1, "the operator of ONNX is a `Rotary`"),
     "posenc_core/analysis/causes.py": (3, FORMAT),
-    "posenc_core/analysis/curves.py": (4, NUMBERS),
-    "posenc_core/analysis/differences.py": (1, NUMBERS),
-    "posenc_core/analysis/explain.py": (1, NUMBERS),
-    "posenc_core/analysis/pairs.py": (1, NUMBERS),
-    "posenc_core/analysis/same.py": (1, NUMBERS),
     "posenc_core/formats/export.py": (2, FORMAT),
-    "posenc_core/huggingface/dual_chunk.py": (1, FORMAT),
     "posenc_core/huggingface/export.py": (2, FORMAT),
-    "posenc_core/huggingface/load_position.py": (1, FORMAT),
     "posenc_core/huggingface/posenc_type.py": (2, FORMAT),
-    "posenc_core/transformer/config.py": (1, "the Transformer of the tutorial applies PoPE, and no remapped distances"),
     "posenc_core/weights/rotary.py": (1, "the matrices of FoPE"),
 }
 SOURCE = '''"""A module."""

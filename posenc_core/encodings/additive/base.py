@@ -19,6 +19,7 @@ from ...tables.angles import angles_of
 from ...tables.frequencies import as_float64
 from ...tables.sincos import DType, check_dtype, write_cos_sin, write_derivatives
 from ..base import Tables, Tabular
+from ..rotary.rotary import Rotary
 
 NONE = slice(0)
 
@@ -109,6 +110,12 @@ class SinusoidalColumns(Additive):
             for part in (frequencies[series.sin], frequencies[series.cos]):
                 part[:] = as_float64(series.frequencies)[: len(part)]
         return frequencies
+
+    def plain_rope(self) -> Rotary | None:
+        frequencies = np.unique(self.angular_frequencies())[::-1]
+        frequencies = frequencies[frequencies > 0]
+        plain = Rotary(head_dim=2 * len(frequencies), layout="interleaved", frequencies=frequencies)
+        return plain if self.num_axes == 1 else None
 
     def traced_rows(self, positions: Array) -> tuple[Array, ...]:
         return (in_columns(angles_of(positions, as_float64(self._frequencies())), self._places()),)

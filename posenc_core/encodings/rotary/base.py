@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from ...tables.sincos import DType, Table, check_dtype, cos_sin, cos_sin_of_floa
 from ..attention_encoding import QueryKeyEncoding
 from ..base import Tables, TokenRows
 from .caches import CacheKind, cache_of
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Direction: TypeAlias = Literal["forward", "inverse"]
 Precision: TypeAlias = Literal["exact", "float32"]
@@ -61,6 +64,9 @@ class RotaryEncoding(QueryKeyEncoding):
     needs_scores: ClassVar[bool] = False
     table_names: ClassVar[tuple[str, ...]] = ("cos", "sin")
 
+    #: Whether pairs have frequencies of their own, and not only those that a layer draws and learns.
+    has_frequencies: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def rotary_channels(self) -> int:
@@ -85,6 +91,10 @@ class RotaryEncoding(QueryKeyEncoding):
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
         """Return radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` in other libraries."""
         return f.as_float64(self.at(seq_len)._frequencies())
+
+    def unscaled(self) -> Self:
+        """Return the encoding with the frequencies of its base alone."""
+        return self
 
     @property
     def attention_factor(self) -> float:

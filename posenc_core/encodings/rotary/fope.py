@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,10 @@ from ...tables.frequencies import geometric
 from ...tables.sincos import DType
 from ..base import Parameter
 from .base import RotaryEncoding
+from .rotary import Rotary
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -119,6 +123,13 @@ class FoPE(RotaryEncoding):
                 summed = xp.concat([summed, still], axis=-1)
             mixed.append(summed)
         return tuple(mixed)
+
+    def unscaled(self) -> Self:
+        return replace(self, num_terms=self.pairs, length=None)
+
+    def plain_rope(self) -> Rotary:
+        rotating = self.frequencies()[: self.terms]
+        return Rotary(head_dim=2 * len(rotating), layout=self.layout, frequencies=rotating)
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
         cos, sin = super().traced_rows(positions)

@@ -77,6 +77,7 @@ class MixedRotary(RotaryEncoding):
     table_names: ClassVar[tuple[str, ...]] = ()
     computes_rows: ClassVar[bool] = True
     needs_positions: ClassVar[bool] = True
+    has_frequencies: ClassVar[bool] = False
 
     @property
     def rotary_channels(self) -> int:

@@ -89,6 +89,9 @@ class PoPE(QueryKeyEncoding):
         """
         return self.rotary.cos_sin(positions, dtype=dtype)
 
+    def plain_rope(self) -> Rotary:
+        return self.rotary
+
     def parameters(self) -> dict[str, Parameter]:
         return {"phase": Parameter(shape=(self.num_heads, self.head_dim), std=0.0)}
 

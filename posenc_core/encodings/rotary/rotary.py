@@ -140,6 +140,13 @@ class Rotary(_Arguments):
         scaling = self.scaling.at(seq_len)
         return self if scaling is self.scaling else replace(self, scaling=scaling)
 
+    def unscaled(self) -> Self:
+        return replace(self, scaling=None)
+
+    def plain_rope(self) -> Rotary:
+        fields = {name: value for name, value in self._arguments().items() if name in Rotary.__dataclass_fields__}
+        return Rotary(**fields)
+
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:  # type: ignore[misc]
         return RotaryEncoding.frequencies(self, seq_len)
 
