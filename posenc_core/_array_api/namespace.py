@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -38,6 +38,7 @@ class Array(Protocol):
 
 
 A = TypeVar("A", bound=Array)
+Weights: TypeAlias = Mapping[str, Array]  # the constants and parameters of a layer, by name
 
 # that of NumPy is imported at its first use: it takes longer than NumPy, whose tests and compilers it imports
 _namespaces: dict[type, Namespace | None] = {np.ndarray: None}

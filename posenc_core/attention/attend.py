@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,17 @@ from .._array_api.checks import (
     check_width,
     is_static,
 )
-from .._array_api.namespace import A, Array, dtype_name, dtype_of, in_float32, namespace_of, repeat_heads, shape_of
+from .._array_api.namespace import (
+    A,
+    Array,
+    Weights,
+    dtype_name,
+    dtype_of,
+    in_float32,
+    namespace_of,
+    repeat_heads,
+    shape_of,
+)
 from ..positions.sequences import arange_like
 from .masks import all_of, causal_checked
 from .softmax import softmax
@@ -183,7 +193,7 @@ def weights_checked(
     return computed(operation, q, {"k": grouped(k, q)}, bias=bias, mask=mask)
 
 
-def computed(operation: Callable[..., Array], q: A, tokens: Mapping[str, Array], **added: Any) -> A:
+def computed(operation: Callable[..., Array], q: A, tokens: Weights, **added: Any) -> A:
     """Return `operation` of queries and `tokens` in float32; an error names an array of another library, if any."""
     try:
         result: A = in_float32(operation, q, *tokens.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_width, shown
-from .._array_api.namespace import A, Array, aligned, aligned_by_head, dtype_name
+from .._array_api.namespace import A, Array, Weights, aligned, aligned_by_head, dtype_name
 from ..attention.attend import AttentionInputs, products
 from ..attention.relative import Positions
 from ..positions.sequences import as_array_like
@@ -76,7 +75,7 @@ class AttentionEncoding(Encoding):
         """Raise unless the encoding has all of these positions, the argument `name`; tables check those of rows."""
 
     def prepare(
-        self, q: A, k: A, query_positions: Positions, key_positions: Positions, weights: Mapping[str, Array]
+        self, q: A, k: A, query_positions: Positions, key_positions: Positions, weights: Weights
     ) -> tuple[A, A]:
         """Return queries and keys at their positions.
 
@@ -94,11 +93,7 @@ class AttentionEncoding(Encoding):
         return products(q, k)
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array | None:
         """Return the term added to the scores, or None.
 
@@ -112,7 +107,7 @@ class AttentionEncoding(Encoding):
         """
         return None
 
-    def sum_of_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
+    def sum_of_keys(self, weights: Weights, content: AttentionInputs) -> Array:
         """Return what a block of keys adds to the scores of all keys before it, `(..., queries, 1)`.
 
         Args:
@@ -124,12 +119,12 @@ class AttentionEncoding(Encoding):
         raise TypeError(f"`sum_of_keys` is asked of encodings with `sums_later_keys`, unlike {shown(self)}.")
 
     def values(
-        self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, attention: Array
     ) -> Array | None:
         """Return the term added to the result of attention, given its weights, or None."""
         return None
 
-    def all_weights(self, given: Mapping[str, Array], like: Array) -> Mapping[str, Array]:
+    def all_weights(self, given: Weights, like: Array) -> Weights:
         """Return constants and parameters, by name: those given, with the constants if only parameters were given.
 
         Constants are arrays of the library of `like`.
@@ -183,14 +178,14 @@ class QueryKeyEncoding(Tabular, AttentionEncoding):
         """Return queries or keys, `(..., length, head_dim)`, at the positions of these rows."""
 
     def prepare(
-        self, q: A, k: A, query_positions: Positions, key_positions: Positions, weights: Mapping[str, Array]
+        self, q: A, k: A, query_positions: Positions, key_positions: Positions, weights: Weights
     ) -> tuple[A, A]:
         query_rows, key_rows = (self.rows_like(*at, weights) for at in ((q, query_positions), (k, key_positions)))
         at_queries: Any = self.apply(q, TokenRows(query_rows, self.rotate_by, weights, keys=False))
         at_keys: Any = self.apply(k, TokenRows(key_rows, self.rotate_by, weights, keys=True))
         return at_queries, at_keys
 
-    def rows_like(self, x: Array, positions: Positions, weights: Mapping[str, Array]) -> tuple[Array, ...]:
+    def rows_like(self, x: Array, positions: Positions, weights: Weights) -> tuple[Array, ...]:
         """Return the rows of positions in the library of the tokens `x`, of float64 where the tokens are."""
         if self.computes_rows:
             return self.rows_of(self.all_weights(weights, x), as_array_like(positions, like=x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_integer, shown
 from .._array_api.lazy import tables_by_block
-from .._array_api.namespace import A, Array, dtype_name
+from .._array_api.namespace import A, Array, Weights, dtype_name
 from .._values import Value
 from ..positions.sequences import LIMIT, from_array, sequence
 from ..tables.sincos import DType
@@ -34,7 +34,7 @@ class TokenRows(NamedTuple):
 
     rows: tuple[Any, ...]
     rotate_by: Callable[[Any, Any, Any], Any]
-    weights: Mapping[str, Array]
+    weights: Weights
     keys: bool
     seq_axis: int = -2
 
@@ -158,7 +158,7 @@ class Tabular(Encoding):
         """Return the arrays of `rows` for any positions, block by block where positions are a lazy array."""
         return tables_by_block(partial(_rows, self, dtype), positions)
 
-    def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
+    def rows_of(self, weights: Weights, positions: Array) -> tuple[Array, ...]:
         """Compute the rows of positions from the constants and parameters of a layer, in its framework.
 
         Raises:
@@ -168,7 +168,7 @@ class Tabular(Encoding):
             f"`rows_of` is for encodings whose rows are computed from parameters, got {shown(self)}; call `rows`."
         )
 
-    def mixed(self, weights: Mapping[str, Array], rows: tuple[Array, ...]) -> tuple[Array, ...]:
+    def mixed(self, weights: Weights, rows: tuple[Array, ...]) -> tuple[Array, ...]:
         """Compute rows from those of tables and from the parameters of a layer, in its framework; by default the same.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import mul
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._array_api.checks import check_positions_shape, check_type, shown
-from .._array_api.namespace import A, Array, aligned, dtype_name, in_float32, shape_of
+from .._array_api.namespace import A, Array, Weights, aligned, dtype_name, in_float32, shape_of
 from ..attention.attend import AttentionInputs, Position
 from ..attention.blockwise import BlockPosition
 from ..attention.relative import Positions
@@ -30,9 +30,9 @@ class AtPositions(BlockPosition):
     encoding: AttentionEncoding | None
     query_positions: Any
     key_positions: Any
-    weights: Mapping[str, Array] | None = None
+    weights: Weights | None = None
     query_scale: QueryEncoding | None = None
-    scale_weights: Mapping[str, Array] | None = None
+    scale_weights: Weights | None = None
 
     @property
     def needs_scores(self) -> bool:
@@ -128,7 +128,7 @@ class AtPositions(BlockPosition):
         return as_array_like(queries, like=x), as_array_like(keys, like=x)
 
     @property
-    def _weights(self) -> Mapping[str, Array]:
+    def _weights(self) -> Weights:
         return self.weights or {}
 
 
@@ -147,7 +147,7 @@ class AtRows(Position):
     encoding: QueryKeyEncoding
     query_rows: tuple[Array, ...]
     key_rows: tuple[Array, ...]
-    weights: Mapping[str, Array]
+    weights: Weights
     rotate_by: Callable[..., Any] | None = None
     query_positions: Any = None
     key_positions: Any = None
@@ -214,7 +214,7 @@ class Placed(AtPositions):
             raise ValueError(f"`query_scale` needs positions of one axis, got {shown(self.encoding)}; leave it out.")
 
 
-def check_parameters(argument: str, encoding: Encoding | None, weights: Mapping[str, Array] | None) -> None:
+def check_parameters(argument: str, encoding: Encoding | None, weights: Weights | None) -> None:
     """Raise unless `weights` have what the encoding learns."""
     for name, parameter in ({} if encoding is None else encoding.parameters()).items():
         given, shape = (weights or {}).get(name), parameter.shape

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import WIDEST, check_integer, check_known, check_number, check_rank, is_static, shown
 from .._array_api.lazy import tables_by_block
-from .._array_api.namespace import Array, namespace_of
+from .._array_api.namespace import Array, Weights, namespace_of
 from ..attention.bias import per_head_checked
 from ..positions.sequences import LIMIT
 from ..tables.query_factors import Growth, float64_factors, logarithms, query_factors
@@ -30,7 +29,7 @@ class QueryEncoding(Tabular):
     layer_name: ClassVar[str] = "QueryScaling"
 
     @abstractmethod
-    def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
+    def factors_of(self, weights: Weights, rows: Array) -> Array:
         """Return the factors of queries, `(..., length, 1)`, which broadcast against `(..., heads, length, head_dim)`.
 
         Args:
@@ -112,7 +111,7 @@ class QueryScale(QueryEncoding):
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         return {"factors": self._column(positions, dtype)}
 
-    def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
+    def factors_of(self, weights: Weights, rows: Array) -> Array:
         return rows
 
     def _column(self, positions: Any, dtype: DType = np.float32) -> npt.NDArray[Any]:
@@ -157,7 +156,7 @@ class LearnedQueryScale(QueryEncoding):
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         return {"logarithms": logarithms(self._integers(positions, minimum=0) + 1, check_dtype(dtype))[..., None]}
 
-    def factors_of(self, weights: Mapping[str, Array], rows: Array) -> Array:
+    def factors_of(self, weights: Weights, rows: Array) -> Array:
         xp = namespace_of(rows)
         slope, intercept = (per_head_checked(xp.astype(weights[name], xp.float32)) for name in ("slope", "intercept"))
         return slope * rows + intercept

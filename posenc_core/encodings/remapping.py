@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_number, check_rank, check_type, shown
-from .._array_api.namespace import Array, dtype_name, namespace_of
+from .._array_api.namespace import Array, Weights, dtype_name, namespace_of
 from ..attention.masks import causal_checked
 from ..attention.relative import Positions
 from ..positions.sequences import LIMIT, as_array_like
@@ -132,7 +131,7 @@ class RemappedRotary(QueryKeyEncoding):
             for name, table in self.rotary.rows(whole(at), dtype).items()
         }
 
-    def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
+    def rows_of(self, weights: Weights, positions: Array) -> tuple[Array, ...]:
         xp = namespace_of(positions)
         remapped = self.remapped(xp.astype(positions, xp.float32))
         return tuple([row for at in remapped for row in self.rotary.rows_of(weights, at)])
@@ -163,7 +162,7 @@ class RemappedRotary(QueryKeyEncoding):
     def table_heads(self) -> int | None:
         return self.rotary.table_heads
 
-    def mixed(self, weights: Mapping[str, Array], rows: tuple[Array, ...]) -> tuple[Array, ...]:
+    def mixed(self, weights: Weights, rows: tuple[Array, ...]) -> tuple[Array, ...]:
         columns = len(rows) // self.num_positions
         each = (self.rotary.mixed(weights, rows[i : i + columns]) for i in range(0, len(rows), columns))
         return tuple([row for mixed in each for row in mixed])

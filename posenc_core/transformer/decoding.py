@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, shown
-from .._array_api.namespace import Array, namespace_of
+from .._array_api.namespace import Array, Weights, namespace_of
 from .checks import check, check_model
 from .config import END, PAD, START, Transformer
-from .model import Memory, Weights, decode, read
+from .model import Memory, decode, read
 
 Host = npt.NDArray[Any]
 

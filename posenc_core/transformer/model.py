@@ -6,11 +6,10 @@ Shapes are given at the end of a line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from .._array_api.checks import check_type
-from .._array_api.namespace import A, Array, namespace_of, shape_of
+from .._array_api.namespace import A, Array, Weights, namespace_of, shape_of
 from ..addition import combine
 from ..attention.attend import Position, attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import causal, padding
@@ -21,7 +20,6 @@ from ..positions.sequences import arange_like
 from .checks import LABELS, check, check_batch, check_keys_values, check_model, check_part, check_shapes
 from .config import PAD, START, Transformer
 
-Weights: TypeAlias = Mapping[str, Array]
 KeysValues: TypeAlias = tuple[Array, Array]
 
 NORM_EPSILON = 1e-5

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...tables.angles import angles
 from ...tables.frequencies import as_float64
 from ...tables.sincos import DType
@@ -98,7 +97,7 @@ class LearnedSinusoidal(Sinusoidal):
     def parameters(self) -> dict[str, Parameter]:
         return {"alpha": Parameter(shape=(len(self._frequencies()),), std=self.std)}
 
-    def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, ...]:
+    def rows_of(self, weights: Weights, positions: Array) -> tuple[Array, ...]:
         """Return the rows from the arrays of a layer, float32: `(..., length) -> (..., length, dim)`."""
         xp = namespace_of(positions)
         learned = weights["frequencies"] * xp.exp(xp.astype(weights["alpha"], xp.float32))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._array_api.checks import WIDEST, check_even, check_integer, check_number, shown
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...positions.sequences import LIMIT
 from ...tables._fixed_point import TWO_PI, Frequencies, high_precision
 from ...tables.frequencies import geometric
@@ -109,7 +108,7 @@ class FoPE(RotaryEncoding):
         matrix = Parameter(shape=(*heads, self.terms, self.terms), std=self.std)
         return {"cos_mixing": matrix, "sin_mixing": matrix}
 
-    def mixed(self, weights: Mapping[str, Array], rows: tuple[Array, ...]) -> tuple[Array, ...]:
+    def mixed(self, weights: Weights, rows: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the rows mixed by the matrices of a layer: `(..., length, pairs)` each, heads before the length."""
         xp, mixed, terms = namespace_of(*rows), [], self.terms
         for name, row in zip(("cos_mixing", "sin_mixing"), rows, strict=True):

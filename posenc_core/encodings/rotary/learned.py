@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..._array_api.checks import check_number, shown
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...tables.angles import angles
 from ...tables.frequencies import as_float64
 from ..base import Parameter, Tables
@@ -60,7 +59,7 @@ class LearnedRotary(Rotary):
     def parameters(self) -> dict[str, Parameter]:
         return {"alpha": Parameter(shape=(self.pairs,), std=self.std)}
 
-    def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, Array]:
+    def rows_of(self, weights: Weights, positions: Array) -> tuple[Array, Array]:
         """Return cosine and sine from the arrays of a layer, float32: `(..., length) -> (..., length, pairs)` each."""
         xp = namespace_of(positions)
         learned = weights["frequencies"] * xp.exp(xp.astype(weights["alpha"], xp.float32))

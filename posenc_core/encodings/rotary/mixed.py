@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..._array_api.checks import WIDEST, check_integer, check_number, shown
-from ..._array_api.namespace import A, Array, dtype_name, in_float32, namespace_of
+from ..._array_api.namespace import A, Array, Weights, dtype_name, in_float32, namespace_of
 from ...tables._fixed_point import Frequencies
 from ...tables.frequencies import as_float64, geometric
 from ..base import Parameter, Tables
@@ -97,7 +96,7 @@ class MixedRotary(RotaryEncoding):
     def parameters(self) -> dict[str, Parameter]:
         return {"frequencies": Parameter(shape=(self.num_axes, self.num_heads, self.pairs), start=self._initial)}
 
-    def rows_of(self, weights: Mapping[str, Array], positions: Array) -> tuple[Array, Array]:
+    def rows_of(self, weights: Weights, positions: Array) -> tuple[Array, Array]:
         """Return cosine and sine from the frequencies of a layer: float32, or float64 if the frequencies are.
 
         The shape is `(heads, length, pairs)` for positions `(length,)` or `(axes, length)`, and

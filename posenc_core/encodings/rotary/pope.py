@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._array_api.checks import WIDEST, check_integer, check_rank, is_static, shown
-from ..._array_api.namespace import Array, aligned, in_float32, namespace_of
+from ..._array_api.namespace import Array, Weights, aligned, in_float32, namespace_of
 from ...rotation import Pairing
 from ...tables.sincos import DType, Table
 from ..attention_encoding import QueryKeyEncoding
@@ -127,7 +126,7 @@ class PoPE(QueryKeyEncoding):
         xp, magnitudes = namespace_of(x), softplus(x)
         return xp.concat([magnitudes * cos, magnitudes * sin], axis=-1)
 
-    def keys_of(self, x: Array, cos: Array, sin: Array, weights: Mapping[str, Array], *, seq_axis: int = -2) -> Array:
+    def keys_of(self, x: Array, cos: Array, sin: Array, weights: Weights, *, seq_axis: int = -2) -> Array:
         """Return keys as magnitudes at angles with the phases of their heads.
 
         Arguments as in `queries_of`, and:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..._array_api.checks import check_known, check_number
-from ..._array_api.namespace import Array
+from ..._array_api.namespace import Array, Weights
 from ...attention.bias import (
     SIDES,
     SLOPE_ORDERS,
@@ -58,10 +57,10 @@ class Alibi(PositionScoring):
     def constants(self, max_len: int) -> Tables:
         return {"slopes": alibi_slopes_checked(self.num_heads, self.slopes, self.max_bias)}
 
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def score(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         far = distances_checked(query_positions, key_positions, self.sides)
         return linear_bias_checked(per_head_checked(weights["slopes"]), far)
 
-    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+    def score_of(self, weights: Weights, head: Array, query_position: Array, key_position: Array) -> Array:
         far = distance_of(query_position, key_position, sides=self.sides)
         return linear_bias_checked(weights["slopes"][head], far)

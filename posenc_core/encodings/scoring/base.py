@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from ..._array_api.checks import WIDEST, check_integer, check_rank, check_width, is_static, shown
 from ..._array_api.lazy import positions_by_block
-from ..._array_api.namespace import Array
+from ..._array_api.namespace import Array, Weights
 from ...attention.attend import AttentionInputs
 from ...attention.relative import Positions, expand_offsets
 from ...positions.sequences import LIMIT, as_array_like, from_array
@@ -73,11 +72,7 @@ class Scoring(AttentionEncoding):
 
     @abstractmethod
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array: ...
 
 
@@ -91,7 +86,7 @@ class PositionScoring(Scoring):
     takes_ranges: ClassVar[bool] = False
 
     @abstractmethod
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def score(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         """Return the term added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
 
     @property
@@ -99,7 +94,7 @@ class PositionScoring(Scoring):
         """Whether it has an `offset_table`: by default if it is relative and learns nothing."""
         return self.is_relative and not self.parameters()
 
-    def offset_table(self, weights: Mapping[str, Array], offsets: npt.NDArray[Any]) -> Array:
+    def offset_table(self, weights: Weights, offsets: npt.NDArray[Any]) -> Array:
         """Return what is fixed at each offset (key less query), which a layer computes once, on the host.
 
         Args:
@@ -111,11 +106,11 @@ class PositionScoring(Scoring):
         bias: Array = self.score(weights, np.zeros(1, offsets.dtype), offsets)[:, 0, :]
         return bias
 
-    def by_offset(self, weights: Mapping[str, Array], rows: Array) -> Array:
+    def by_offset(self, weights: Weights, rows: Array) -> Array:
         """Return the bias at some offsets, given what `offset_table` has for them: `(offsets,) -> (heads, offsets)`."""
         raise TypeError(f"`by_offset` is for encodings that learn, with an `offset_table`, unlike {shown(self)}.")
 
-    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+    def score_of(self, weights: Weights, head: Array, query_position: Array, key_position: Array) -> Array:
         """Return the term added to single scores, elementwise: the formula of `score`, for kernels that need one.
 
         Args:
@@ -131,11 +126,7 @@ class PositionScoring(Scoring):
         )
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array:
         are_ranges, x = isinstance(query_positions, range) and isinstance(key_positions, range), content.scores
         if are_ranges and self.is_relative:
@@ -144,7 +135,7 @@ class PositionScoring(Scoring):
             query_positions, key_positions = (as_array_like(at, like=x) for at in (query_positions, key_positions))
         return self.score(weights, query_positions, key_positions)  # type: ignore[arg-type]
 
-    def _scores_by_offset(self, weights: Mapping[str, Array], queries: range, keys: range, x: Array) -> Array:
+    def _scores_by_offset(self, weights: Weights, queries: range, keys: range, x: Array) -> Array:
         """Return the scores of two ranges, looked up or computed once per offset, of which there are far fewer."""
         first, count = keys.start - queries.stop + 1, len(queries) + len(keys)
         table, column = weights.get(OFFSET_TABLE), 0
@@ -214,7 +205,7 @@ class ContentScoring(Scoring):
         """The tokens whose `lookup_tables` have all numbers that scores need: of `"queries"` and `"keys"`, or none."""
         return ()
 
-    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+    def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         """Return the products of each token with learned vectors, `(batch, heads, tokens, columns)`, for `score_of`.
 
         Args:
@@ -226,7 +217,7 @@ class ContentScoring(Scoring):
         """
         raise TypeError(f"`lookup_tables` would need other scores or the weights of attention in {shown(self)}.")
 
-    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+    def score_of(self, weights: Weights, tables: Weights, scores: Array, pairs: Pairs) -> Array:
         """Return the term added to single scores, elementwise: the formula of `scores`, for kernels that need one.
 
         Args:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..._array_api.checks import check_integer
-from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
 from ...attention.forgetting_gates import sigmoid, sums_to_last_checked
 from ...attention.relative import Positions, pick_columns
@@ -52,11 +51,7 @@ class Cope(ContentScoring):
         return {"table": Parameter(shape=(self.max_position, self.head_dim), std=0.0)}
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         by_row = xp.matmul(q, xp.matrix_transpose(xp.astype(weights["table"], dtype_of(q))))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from ..._array_api.checks import check_integer, check_known, check_number
-from ..._array_api.namespace import Array, dtype_of, namespace_of
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.buckets import FARTHEST, check_log_buckets, log_buckets_checked, offset_row
 from ...attention.relative import Positions, offsets
@@ -80,11 +79,7 @@ class DebertaBias(ContentScoring):
         return {name: Parameter(shape=shape, std=self.std) for name in names}
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array:
         xp, scale, added = namespace_of(content.scores), self._scale, self._divided(content.scores)
         if "K_r" in self.parameters():
@@ -112,7 +107,7 @@ class DebertaBias(ContentScoring):
     def lookup_inputs(self) -> tuple[str, ...]:
         return tuple(OF_TOKENS[name] for name in self.parameters())
 
-    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+    def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         of_tokens, tables = {"queries": q, "keys": k}, {}
         for name in self.parameters():
             x = of_tokens[OF_TOKENS[name]] * self._scale
@@ -120,7 +115,7 @@ class DebertaBias(ContentScoring):
             tables[OF_TOKENS[name]] = xp.matmul(x, xp.matrix_transpose(xp.astype(weights[name], dtype_of(x))))
         return tables
 
-    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+    def score_of(self, weights: Weights, tables: Weights, scores: Array, pairs: Pairs) -> Array:
         row = offset_row(pairs.query_position, pairs.key_position, reach=self.max_distance)
         bucket, number = weights["buckets"][row], {"queries": pairs.query, "keys": pairs.key}
         added = self._divided(scores)
@@ -128,7 +123,7 @@ class DebertaBias(ContentScoring):
             added = added + table[pairs.row, pairs.head, number[tokens], bucket]
         return added
 
-    def _products(self, weights: Mapping[str, Array], name: str, own: Positions, others: Positions, x: Array) -> Array:
+    def _products(self, weights: Weights, name: str, own: Positions, others: Positions, x: Array) -> Array:
         """Return the products of tokens with the vectors of their offsets: `(..., heads, own, others)`."""
         xp = namespace_of(x)
         relative = offsets(own, others, limit=self.max_distance, like=x)

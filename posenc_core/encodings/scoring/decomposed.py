@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
-from ..._array_api.namespace import Array, dtype_of, namespace_of, paired
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of, paired
 from ...attention.attend import AttentionInputs
 from ...attention.buckets import bordered, check_window_sizes, offset_row, taken
 from ...attention.relative import Positions, integers_of, offsets
@@ -104,11 +103,7 @@ class DecomposedBias(ContentScoring):
         }
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         given = {"query": query_positions, "key": key_positions}
@@ -129,12 +124,12 @@ class DecomposedBias(ContentScoring):
     def lookup_inputs(self) -> tuple[str, ...]:
         return ("queries",)
 
-    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+    def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         xp = namespace_of(q)
         tables = {axis: xp.astype(weights[axis], dtype_of(q)) for axis in ("rows", "columns")}
         return {axis: xp.matmul(q, xp.matrix_transpose(table)) for axis, table in tables.items()}
 
-    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+    def score_of(self, weights: Weights, tables: Weights, scores: Array, pairs: Pairs) -> Array:
         query = bordered(pairs.query_position, self._tokens["query"])
         key = bordered(pairs.key_position, self._tokens["key"])
         rows, columns = (

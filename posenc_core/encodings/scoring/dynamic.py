@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..._array_api.checks import WIDEST, check_flag, check_integer
-from ..._array_api.namespace import Array, difference, namespace_of, paired
+from ..._array_api.namespace import Array, Weights, difference, namespace_of, paired
 from ...attention.coordinate_mlp import layers_of
 from ...positions.sequences import LIMIT
 from ..base import Parameter, Tables
@@ -66,12 +65,12 @@ class DynamicPositionBias(PositionScoring):
             inputs = self.hidden
         return described
 
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def score(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
         wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}
         return by_query_blocks(lambda block: self._scored(wide, block, key_positions), query_positions)
 
-    def _scored(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def _scored(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
         far = xp.astype(difference(*paired(query_positions, key_positions), limit=LIMIT - 1), xp.float32)
         if self.log_distance:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..._array_api.checks import WIDEST, check_integer, check_number, is_specialized
-from ..._array_api.namespace import Array, namespace_of, paired
+from ..._array_api.namespace import Array, Weights, namespace_of, paired
 from ...attention.bias import hidden_unit, normalized_distance, perceptron
 from ..base import Parameter, Tables
 from .base import PositionScoring
@@ -66,12 +66,12 @@ class Fire(PositionScoring):
             "head_bias": Parameter(shape=(self.num_heads,), std=narrow),
         }
 
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def score(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
         wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}
         return by_query_blocks(lambda block: self._scored(wide, block, key_positions), query_positions)
 
-    def _scored(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def _scored(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         shares = self._shares(weights["c"], weights["l"], *paired(query_positions, key_positions))
         hidden, heads = ((weights[f"{name}_weight"], weights[f"{name}_bias"]) for name in ("hidden", "head"))
         return perceptron(shares, hidden, heads)
@@ -79,7 +79,7 @@ class Fire(PositionScoring):
     def _shares(self, c: Array, l: Array, query: Array, key: Array) -> Array:
         return normalized_distance(c, namespace_of(query).abs(l * self.threshold), query, key)
 
-    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+    def score_of(self, weights: Weights, head: Array, query_position: Array, key_position: Array) -> Array:
         def number(name: str, *index: Any) -> Array:
             return xp.astype(weights[name][index], xp.float32)
 

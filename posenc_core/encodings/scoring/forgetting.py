@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..._array_api.checks import check_number
-from ..._array_api.namespace import Array, dtype_of, namespace_of
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.forgetting_gates import decay_bias_checked, log_sigmoid_checked, sum_of_visible_checked
 from ...attention.relative import Positions
@@ -65,33 +64,29 @@ class ForgettingBias(ContentScoring):
         }
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array:
         return decay_bias_checked(_log_gates(weights, content.k), content.scores)
 
-    def sum_of_keys(self, weights: Mapping[str, Array], content: AttentionInputs) -> Array:
+    def sum_of_keys(self, weights: Weights, content: AttentionInputs) -> Array:
         return sum_of_visible_checked(_log_gates(weights, content.k), content.scores)
 
     @property
     def lookup_inputs(self) -> tuple[str, ...]:
         return ("keys",)
 
-    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+    def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         """Return the sum of `log(sigmoid(w · k + b))` over all keys up to each, `(batch, heads, keys)`."""
         gates = _log_gates(weights, k)
         return {"sums": namespace_of(gates).cumulative_sum(gates, axis=-1)}
 
-    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+    def score_of(self, weights: Weights, tables: Weights, scores: Array, pairs: Pairs) -> Array:
         """Return the sum at the key of the query less that at the key, as if no key before the query were hidden."""
         sums = tables["sums"]
         return sums[pairs.row, pairs.head, pairs.query_position] - sums[pairs.row, pairs.head, pairs.key]
 
 
-def _log_gates(weights: Mapping[str, Array], k: Array) -> Array:
+def _log_gates(weights: Weights, k: Array) -> Array:
     """Return the logarithm of the gate of each key for each head, `(..., heads, keys)`."""
     xp = namespace_of(k)
     w, b = (xp.astype(weights[name], dtype_of(k)) for name in ("w", "b"))

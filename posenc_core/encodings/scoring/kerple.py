@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._array_api.checks import check_known
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...attention.bias import (
     SIDES,
     Sides,
@@ -73,18 +72,18 @@ class Kerple(PositionScoring):
     def has_offset_table(self) -> bool:
         return True
 
-    def offset_table(self, weights: Mapping[str, Array], offsets: npt.NDArray[Any]) -> Array:
+    def offset_table(self, weights: Weights, offsets: npt.NDArray[Any]) -> Array:
         return distance_of(np.zeros_like(offsets), offsets, sides=self.sides)
 
-    def by_offset(self, weights: Mapping[str, Array], rows: Array) -> Array:
+    def by_offset(self, weights: Weights, rows: Array) -> Array:
         r1, r2 = (namespace_of(rows).expand_dims(weights[name], axis=-1) for name in ("r1", "r2"))
         return self._of_distance(r1, r2, rows)
 
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def score(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         far = distances_checked(query_positions, key_positions, self.sides)
         return self._of_distance(per_head_checked(weights["r1"]), per_head_checked(weights["r2"]), far)
 
-    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+    def score_of(self, weights: Weights, head: Array, query_position: Array, key_position: Array) -> Array:
         far = distance_of(query_position, key_position, sides=self.sides)
         return self._of_distance(weights["r1"][head], weights["r2"][head], far)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..._array_api.checks import WIDEST, check_integer, check_number
-from ..._array_api.namespace import Array, dtype_of, namespace_of, shape_of
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of, shape_of
 from ...attention.attend import AttentionInputs
 from ...attention.buckets import FARTHEST, offset_row
 from ...attention.relative import Positions, offsets
@@ -67,18 +66,14 @@ class RelativeLogits(ContentScoring):
         }
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         relative = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
         distances = xp.take(weights["distances"], relative.rows, axis=0)
         return relative.expand_offsets(self._by_offset(weights, q, distances))
 
-    def _by_offset(self, weights: Mapping[str, Array], q: Array, distances: Array) -> Array:
+    def _by_offset(self, weights: Weights, q: Array, distances: Array) -> Array:
         """Return the bias of each query at these distances, `(..., heads, queries, distances)`."""
         xp = namespace_of(q)
         w, curves = (xp.astype(weights[name], dtype_of(q)) for name in ("W_r", "curves"))
@@ -93,10 +88,10 @@ class RelativeLogits(ContentScoring):
     def lookup_inputs(self) -> tuple[str, ...]:
         return ("queries",)
 
-    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+    def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         return {"by_offset": self._by_offset(weights, q, weights["distances"])}
 
-    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+    def score_of(self, weights: Weights, tables: Weights, scores: Array, pairs: Pairs) -> Array:
         row = offset_row(pairs.query_position, pairs.key_position, reach=self.max_distance)
         return tables["by_offset"][pairs.row, pairs.head, pairs.query, row]
 

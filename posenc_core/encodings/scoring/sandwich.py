@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..._array_api.checks import check_even, check_integer, check_number
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...attention.bias import FARTHEST_SANDWICH, WIDEST_SANDWICH, per_head_checked, sandwich_sums_checked
 from ...attention.buckets import index_by_offset, offset_row
 from ..base import Tables
@@ -58,10 +57,10 @@ class Sandwich(PositionScoring):
         factors = [self.num_heads / (8 * head) for head in range(1, self.num_heads + 1)]
         return {"sums": sums, "factors": np.array(factors, np.float32)}
 
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def score(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         sums = index_by_offset(weights["sums"], query_positions, key_positions, reach=self.max_distance)
         return per_head_checked(weights["factors"]) * namespace_of(sums).expand_dims(sums, axis=-3)
 
-    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+    def score_of(self, weights: Weights, head: Array, query_position: Array, key_position: Array) -> Array:
         row = offset_row(query_position, key_position, reach=self.max_distance)
         return weights["factors"][head] * weights["sums"][row]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..._array_api.checks import check_integer, check_known, check_number, is_static
-from ..._array_api.namespace import Array, dtype_of, namespace_of
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.buckets import offset_row
 from ...attention.relative import Positions, offsets
@@ -65,36 +64,32 @@ class ShawBias(ContentScoring):
         return self.applies_to == "both"
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         relative = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
         vectors = xp.take(self._key_vectors(weights, q), relative.rows, axis=0)
         return relative.expand_offsets(xp.matmul(q, xp.matrix_transpose(vectors)))
 
-    def _key_vectors(self, weights: Mapping[str, Array], q: Array) -> Array:
+    def _key_vectors(self, weights: Weights, q: Array) -> Array:
         return namespace_of(q).astype(weights["key_table"], dtype_of(q)) * (1 / math.sqrt(self.head_dim))
 
     @property
     def lookup_inputs(self) -> tuple[str, ...]:
         return () if self.adds_values else ("queries",)
 
-    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+    def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         if self.adds_values:
             return super().lookup_tables(weights, q, k)
         xp = namespace_of(q)
         return {"by_offset": xp.matmul(q, xp.matrix_transpose(self._key_vectors(weights, q)))}
 
-    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+    def score_of(self, weights: Weights, tables: Weights, scores: Array, pairs: Pairs) -> Array:
         row = offset_row(pairs.query_position, pairs.key_position, reach=self.max_distance)
         return tables["by_offset"][pairs.row, pairs.head, pairs.query, row]
 
     def values(
-        self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions, attention: Array
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, attention: Array
     ) -> Array | None:
         if not self.adds_values or any(is_static(length) and length == 0 for length in attention.shape[-2:]):
             return None

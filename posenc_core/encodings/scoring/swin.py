@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, pair_row, window_index_checked
 from ...attention.relative import Positions
 from ..base import Parameter, Tables
@@ -77,7 +76,7 @@ class SwinBias(PositionScoring):
     def parameters(self) -> dict[str, Parameter]:
         return {"table": Parameter(shape=(self._rows, self.num_heads), std=self.std)}
 
-    def score(self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions) -> Array:
+    def score(self, weights: Weights, query_positions: Positions, key_positions: Positions) -> Array:
         xp = namespace_of(weights["index"])
         index = index_by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
         table = xp.astype(weights["table"], xp.float32)
@@ -86,7 +85,7 @@ class SwinBias(PositionScoring):
         outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
         return gather_by_head(xp.concat([table, outside], axis=0), index)
 
-    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+    def score_of(self, weights: Weights, head: Array, query_position: Array, key_position: Array) -> Array:
         xp = namespace_of(query_position)
         row = weights["index"][pair_row(query_position, key_position, tokens=self.limit)]
         last = xp.full_like(row, self._rows - 1)

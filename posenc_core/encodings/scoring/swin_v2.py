@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..._array_api.checks import WIDEST, check_integer, check_number
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, window_index_checked
 from ...attention.coordinate_mlp import log_coordinates_checked
 from ...attention.forgetting_gates import sigmoid
@@ -86,7 +85,7 @@ class SwinV2Bias(PositionScoring):
             "head_weight": Parameter(shape=(self.num_heads, self.hidden), std=self.std),
         }
 
-    def score(self, weights: Mapping[str, Array], query_positions: Positions, key_positions: Positions) -> Array:
+    def score(self, weights: Weights, query_positions: Positions, key_positions: Positions) -> Array:
         xp = namespace_of(weights["index"])
         index = index_by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
         wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._array_api.checks import check_number
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...attention.bias import Sides
 from ...attention.buckets import check_buckets, gather_by_head, index_by_offset, offset_row, t5_buckets_checked
 from ..base import Parameter, Tables
@@ -61,20 +60,20 @@ class T5Bias(PositionScoring):
     def has_offset_table(self) -> bool:
         return True
 
-    def offset_table(self, weights: Mapping[str, Array], offsets: npt.NDArray[Any]) -> Array:
+    def offset_table(self, weights: Weights, offsets: npt.NDArray[Any]) -> Array:
         return index_by_offset(weights["buckets"], np.zeros(1, offsets.dtype), offsets, reach=self.max_distance)[0]
 
-    def by_offset(self, weights: Mapping[str, Array], rows: Array) -> Array:
+    def by_offset(self, weights: Weights, rows: Array) -> Array:
         xp = namespace_of(rows)
         table: Array = xp.astype(weights["table"], xp.float32)
         return xp.take(xp.matrix_transpose(table), rows, axis=1)
 
-    def score(self, weights: Mapping[str, Array], query_positions: Array, key_positions: Array) -> Array:
+    def score(self, weights: Weights, query_positions: Array, key_positions: Array) -> Array:
         xp = namespace_of(query_positions)
         buckets = index_by_offset(weights["buckets"], query_positions, key_positions, reach=self.max_distance)
         return gather_by_head(xp.astype(weights["table"], xp.float32), buckets)
 
-    def score_of(self, weights: Mapping[str, Array], head: Array, query_position: Array, key_position: Array) -> Array:
+    def score_of(self, weights: Weights, head: Array, query_position: Array, key_position: Array) -> Array:
         xp = namespace_of(query_position)
         bucket = weights["buckets"][offset_row(query_position, key_position, reach=self.max_distance)]
         return xp.astype(weights["table"][bucket, head], xp.float32)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..._array_api.checks import check_even, check_integer, check_number
-from ..._array_api.namespace import Array, dtype_of, namespace_of
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.buckets import offset_row
 from ...attention.relative import Positions, offsets
@@ -68,11 +67,7 @@ class TransformerXLBias(ContentScoring):
         return {name: Parameter(shape=shape, std=self.std) for name, shape in shapes.items()}
 
     def scores(
-        self,
-        weights: Mapping[str, Array],
-        query_positions: Positions,
-        key_positions: Positions,
-        content: AttentionInputs,
+        self, weights: Weights, query_positions: Positions, key_positions: Positions, content: AttentionInputs
     ) -> Array:
         xp, q = namespace_of(content.q), content.q
         relative = offsets(query_positions, key_positions, limit=self.max_distance, like=q)
@@ -80,14 +75,14 @@ class TransformerXLBias(ContentScoring):
         by_offset = relative.expand_offsets(self._by_offset(weights, q, sinusoids))
         return by_offset + xp.expand_dims(self._by_key(weights, content.k), axis=-2)
 
-    def _by_offset(self, weights: Mapping[str, Array], q: Array, sinusoids: Array) -> Array:
+    def _by_offset(self, weights: Weights, q: Array, sinusoids: Array) -> Array:
         """Return (q + v) W_r R / √head_dim, for each row of R: `(..., queries, rows)`."""
         xp, scale = namespace_of(q), 1 / math.sqrt(self.head_dim)
         v, w = (xp.astype(weights[name], dtype_of(q)) for name in ("v", "W_r"))
         projected = xp.reshape(xp.matmul(sinusoids, w), (-1, self.num_heads, self.head_dim))
         return xp.matmul(q * scale + xp.expand_dims(v * scale, axis=-2), xp.permute_dims(projected, (1, 2, 0)))
 
-    def _by_key(self, weights: Mapping[str, Array], k: Array) -> Array:
+    def _by_key(self, weights: Weights, k: Array) -> Array:
         """Return u k / √head_dim: `(..., heads, keys)`."""
         xp = namespace_of(k)
         u = xp.expand_dims(xp.astype(weights["u"], dtype_of(k)) * (1 / math.sqrt(self.head_dim)), axis=-2)
@@ -97,11 +92,11 @@ class TransformerXLBias(ContentScoring):
     def lookup_inputs(self) -> tuple[str, ...]:
         return ("queries", "keys")
 
-    def lookup_tables(self, weights: Mapping[str, Array], q: Any, k: Any) -> dict[str, Array]:
+    def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         sinusoids = namespace_of(q).astype(weights["R"], dtype_of(q))
         return {"by_offset": self._by_offset(weights, q, sinusoids), "by_key": self._by_key(weights, k)}
 
-    def score_of(self, weights: Mapping[str, Array], tables: Mapping[str, Array], scores: Array, pairs: Pairs) -> Array:
+    def score_of(self, weights: Weights, tables: Weights, scores: Array, pairs: Pairs) -> Array:
         row = offset_row(pairs.query_position, pairs.key_position, reach=self.max_distance)
         by_offset = tables["by_offset"][pairs.row, pairs.head, pairs.query, row]
         return by_offset + tables["by_key"][pairs.row, pairs.head, pairs.key]
