@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import mpmath as mp
 import pope
 import remapping
-from numbers_of import DTYPES, power, rounded
+from numbers_of import DTYPES, dot, exact, power, rounded
 from query_scale import factor_of
 
 WIDTH, HEADS, HEAD_DIM = 8, 2, 4
@@ -166,10 +167,13 @@ def attended(
 ) -> tuple[Any, Any]:
     formula, w, heads = (
         _Formula(made["position"], made["parameters"], options, scale=made.get("query_scale")),
-        made["matrices"],
+        exact(made["matrices"]),
         made["kv_heads"],
     )
-    k, v = ([_heads(_product(x, w[name]), heads) for x in tokens] for tokens, name in ((keys, "W_k"), (values, "W_v")))
+    k, v = (
+        [_heads(_product(exact(x), w[name]), heads) for x in tokens]
+        for tokens, name in ((keys, "W_k"), (values, "W_v"))
+    )
 
     def of(b: int, _: int, i: int) -> Any:
         def result(row: list[Any]) -> list[Any]:
@@ -189,7 +193,7 @@ def _each(queries: Any, of: Any, weights: Any) -> tuple[Any, Any]:
     """Return the result of each query, `(batch, heads, queries, width)`, and its gradient by central differences."""
     result, gradient = [], []
     for b, heads in enumerate(queries):
-        result.append([[of(b, h, i)(row) for i, row in enumerate(rows)] for h, rows in enumerate(heads)])
+        result.append([[of(b, h, i)(exact(row)) for i, row in enumerate(rows)] for h, rows in enumerate(heads)])
         if weights is not None:
             gradient.append(
                 [
@@ -200,9 +204,11 @@ def _each(queries: Any, of: Any, weights: Any) -> tuple[Any, Any]:
     return result, gradient if weights is not None else None
 
 
-def _slope(function: Any, row: list[Any], weights: list[Any]) -> list[Any]:
+def _slope(function: Any, row: list[float], weights: list[float]) -> list[Any]:
+    row, weights = exact(row), exact(weights)
+
     def moved(column: int, step: Any) -> Any:
-        return _dot(function([mp.mpf(x) + (step if j == column else 0) for j, x in enumerate(row)]), weights)
+        return dot(function([x + step if j == column else x for j, x in enumerate(row)]), weights)
 
     return [(moved(column, STEP) - moved(column, -STEP)) / (2 * STEP) for column in range(len(row))]
 
@@ -238,10 +244,11 @@ class _Formula:
         if self.scale:
             q = [factor_of(self.scale, p, self.parameters, h) * x for x in q]
         pairs = self._pairs(q, p, k, [(j, places[j]) for j in seen], group)
-        scores = {j: self.score(*pair, h, p, places[j]) for j, pair in zip(seen, pairs, strict=True)}
-        total = mp.fsum(mp.exp(score) for score in scores.values())
-        rows = {j: self.value(v[j], p, places[j]) for j in seen}
-        return [mp.fsum(mp.exp(scores[j]) / total * rows[j][c] for j in seen) for c in range(HEAD_DIM)]
+        scores = [self.score(*pair, h, p, places[j]) for j, pair in zip(seen, pairs, strict=True)]
+        grown = [mp.exp(score) for score in scores]
+        total, rows = mp.fsum(grown), [self.value(v[j], p, places[j]) for j in seen]
+        shares = [number / total for number in grown]  # that of a single key is exactly 1, so its gradient is 0
+        return [dot(shares, column) for column in zip(*rows, strict=True)] if seen else [mp.mpf(0)] * HEAD_DIM
 
     def _pairs(
         self, q: list[Any], p: int, k: Any, keys: list[tuple[int, int]], group: int
@@ -274,22 +281,18 @@ class _Formula:
         turned, half = list(x), self.position["layout"] == "half"
         for i in range(HEAD_DIM // 2):
             first, second = (i, i + HEAD_DIM // 2) if half else (2 * i, 2 * i + 1)
-            angle, factor = p * power(10000, 2 * i, HEAD_DIM), mp.mpf(1)
-            if self.kind == "XPos":
-                zeta = (mp.mpf(2 * i) / HEAD_DIM + mp.mpf("0.4")) / mp.mpf("1.4")
-                factor = zeta ** (sign * mp.mpf(p) / self.position["scale_base"])
-            cos, sin = factor * mp.cos(angle), factor * mp.sin(angle)
+            cos, sin = _cos_sin(p, i, sign * self.position["scale_base"] if self.kind == "XPos" else None)
             turned[first], turned[second] = x[first] * cos - x[second] * sin, x[second] * cos + x[first] * sin
         return [rounded(number, self.bits) for number in turned] if self.bits < 24 else turned
 
     def score(self, q: list[Any], k: list[Any], head: int, p: int, place: int) -> Any:
-        score = _dot(q, k) / mp.sqrt(HEAD_DIM)
+        score = dot(q, k) / mp.sqrt(HEAD_DIM)
         if self.kind == "Alibi":
             return score - mp.power(2, -mp.mpf(8) * (head + 1) / HEADS) * abs(p - place)
         if self.kind == "T5Bias":
             return score + self.parameters["table"][self.bucket(place - p)][head]
         if self.kind == "ShawBias":
-            return score + _dot(q, self.parameters["key_table"][self.offset(p, place)]) / mp.sqrt(HEAD_DIM)
+            return score + dot(q, self.parameters["key_table"][self.offset(p, place)]) / mp.sqrt(HEAD_DIM)
         return score
 
     def value(self, v: list[Any], p: int, place: int) -> list[Any]:
@@ -311,17 +314,23 @@ class _Formula:
         return first + min(side - 1, single + int(mp.floor(far * (side - single))))
 
 
+@cache
+def _cos_sin(p: Any, pair: int, scale_base: int | None) -> tuple[Any, Any]:
+    """Return cosine and sine of an angle, times the factor of XPos if there is a base of its scale."""
+    angle, factor = p * power(10000, 2 * pair, HEAD_DIM), mp.mpf(1)
+    if scale_base:
+        zeta = (mp.mpf(2 * pair) / HEAD_DIM + mp.mpf("0.4")) / mp.mpf("1.4")
+        factor = zeta ** (mp.mpf(p) / scale_base)
+    return factor * mp.cos(angle), factor * mp.sin(angle)
+
+
 def _heads(rows: list[Any], heads: int) -> list[Any]:
     return [[row[HEAD_DIM * h : HEAD_DIM * (h + 1)] for row in rows] for h in range(heads)]
 
 
 def _product(rows: Any, matrix: Any) -> list[list[Any]]:
     columns = [list(column) for column in zip(*matrix, strict=True)]
-    return [[_dot(row, column) for column in columns] for row in rows]
-
-
-def _dot(a: Any, b: Any) -> Any:
-    return mp.fsum(mp.mpf(x) * mp.mpf(y) for x, y in zip(a, b, strict=True))
+    return [[dot(row, column) for column in columns] for row in rows]
 
 
 def _rounded(x: Any, bits: int) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import mpmath as mp
-from numbers_of import power, rounded
+from numbers_of import dot, exact, power, rounded
 
 BATCH, HEADS, QUERIES, KEYS, WIDTH = 2, 2, 3, 5, 4
 LENGTHS = {"q": QUERIES, "k": KEYS, "values": KEYS}
@@ -79,7 +79,8 @@ def _cases(settings: Any, numbers: random.Random) -> Iterator[dict[str, Any]]:
         weights = {key: _draw(numbers, *shape, std=0.5) for key, shape in _shapes(encoding).items()}
         tokens = {key: _draw(numbers, BATCH, HEADS, length, WIDTH) for key, length in LENGTHS.items()}
         golden_case = {"name": name, "encoding": encoding, **placed, "causal": causal}
-        yield golden_case | _numbers(numbers, golden_case, tokens | weights) | {"weights": weights} | tokens
+        arrays = {key: exact(array) for key, array in (tokens | weights).items()}
+        yield golden_case | _numbers(numbers, golden_case, arrays) | {"weights": weights} | tokens
 
 
 def _deberta_shapes(encoding: dict[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -131,33 +132,39 @@ def _numbers(numbers: random.Random, golden_case: dict[str, Any], arrays: Arrays
         "result": [[_floats(_attended(golden_case, arrays, b, h)) for h in range(HEADS)] for b in range(BATCH)],
     }
 
-    def of_scores() -> Any:
-        terms = (
-            _biased(golden_case, arrays, scores, b, h, i, j) * weights[b][h][i][j]
-            for b, h, i, j in _indices(golden_case)
-        )
-        return mp.fsum(terms)
+    def of_scores(b: int, h: int, i: int) -> Any:
+        seen = [j for j in range(KEYS) if _seen(golden_case, i, j)]
+        return dot([_biased(golden_case, arrays, moved, b, h, i, j) for j in seen], [weights[b][h][i][j] for j in seen])
 
-    def of_result() -> Any:
-        pairs = [
-            (_attended(golden_case, arrays, b, h), result_weights[b][h]) for b in range(BATCH) for h in range(HEADS)
-        ]
+    def of_result(batch: Iterable[int] = range(BATCH), heads: Iterable[int] = range(HEADS)) -> Any:
+        pairs = [(_attended(golden_case, arrays, b, h), result_weights[b][h]) for b in batch for h in heads]
         return mp.fsum(dot(row, other) for rows, others in pairs for row, other in zip(rows, others, strict=True))
 
-    case["scores_gradient"] = _gradient(of_scores, scores)
-    case["gradients"] = {name: _gradient(of_result, array) for name, array in arrays.items()}
+    def of_tokens(array: Any) -> Any:
+        """Return the gradient of tokens, `(batch, heads, ...)`: they change no other row, and few other heads."""
+        mixed_heads = golden_case["encoding"]["kind"] in ("ForgettingBias", "RelativeLogits")
+        return [
+            [
+                _gradient(partial(of_result, [b], range(HEADS) if mixed_heads else [h]), array[b][h])
+                for h in range(HEADS)
+            ]
+            for b in range(BATCH)
+        ]
+
+    moved = exact(scores)
+    case["scores_gradient"] = [
+        [[_gradient(partial(of_scores, b, h, i), moved[b][h][i]) for i in range(QUERIES)] for h in range(HEADS)]
+        for b in range(BATCH)
+    ]
+    case["gradients"] = {
+        name: of_tokens(array) if name in LENGTHS else _gradient(of_result, array) for name, array in arrays.items()
+    }
     if "b" in arrays:  # terms of its gradient, one for each token, nearly cancel
         arrays["b of tokens"] = [[[b] * KEYS for b in arrays["b"]] for _ in range(BATCH)]
-        slopes = _gradient(of_result, arrays["b of tokens"])
+        slopes = of_tokens(arrays["b of tokens"])
         del arrays["b of tokens"]
         case["scales"] = {"b": [sum(abs(slope) for row in slopes for slope in row[h]) for h in range(HEADS)]}
     return case
-
-
-def _indices(golden_case: dict[str, Any]) -> Iterator[tuple[int, int, int, int]]:
-    for b in range(BATCH):
-        for h in range(HEADS):
-            yield from ((b, h, i, j) for i in range(QUERIES) for j in range(KEYS) if _seen(golden_case, i, j))
 
 
 def _each(number: Callable[[int, int, int, int], float]) -> Any:
@@ -308,10 +315,6 @@ def mixed(learned: Arrays, head: int, queries: Any, distance: int) -> Any:
         for column in columns
     ]
     return dot(weights, [curve[distance] for curve in curves])
-
-
-def dot(a: Any, b: Any) -> Any:
-    return mp.fsum(mp.mpf(x) * mp.mpf(y) for x, y in zip(a, b, strict=True))
 
 
 def _floats(rows: Any) -> list[list[float]]:

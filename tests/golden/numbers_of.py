@@ -25,6 +25,20 @@ def power(base: Any, numerator: int, denominator: int) -> Any:
     return mp.power(mp.mpf(base), -mp.mpf(numerator) / denominator)
 
 
+def exact(array: Any) -> Any:
+    """Return nested lists or a dictionary of numbers as numbers of mpmath, which need no conversion later."""
+    if isinstance(array, dict):
+        return {name: exact(part) for name, part in array.items()}
+    return [exact(part) for part in array] if isinstance(array, list) else mp.mpf(array)
+
+
+def dot(a: Any, b: Any) -> Any:
+    """Return the dot product of two lists of equal length, rounded once, to 50 digits."""
+    if len(a) != len(b):
+        raise ValueError(f"`a` and `b` must have equal lengths, got {len(a)} and {len(b)}.")
+    return mp.fdot(a, b)
+
+
 def drawn(numbers: random.Random, bits: int) -> float:
     return rounded(numbers.gauss(0, 3), min(bits, 24))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -48,23 +49,26 @@ def pope() -> Iterator[dict[str, Any]]:
 
 def polar(encoding: dict[str, Any], x: list[Any], p: int, phase: list[float] | None = None) -> list[Any]:
     """Return a query, or a key with phases, as magnitudes times cosines and then times sines, with all digits."""
-    magnitudes = [mp.log1p(mp.exp(mp.mpf(number))) for number in x]
-    angles = [angle(encoding, c, p, 0 if phase is None else phase[c]) for c in range(len(x))]
-    return [m * function(a) for function in (mp.cos, mp.sin) for m, a in zip(magnitudes, angles, strict=True)]
+    magnitudes = [mp.log1p(mp.exp(number)) for number in x]
+    base, dim = encoding.get("base", 10000), encoding["head_dim"]
+    turns = [cos_sin(base, dim, c, p, 0.0 if phase is None else phase[c]) for c in range(dim)]
+    return [m * turn[part] for part in (0, 1) for m, turn in zip(magnitudes, turns, strict=True)]
 
 
-def angle(encoding: dict[str, Any], channel: int, p: int, phase: float) -> Any:
-    """Return the angle of a channel, with a phase within one turn below 0."""
+@cache
+def cos_sin(base: float, head_dim: int, channel: int, p: int, phase: float) -> tuple[Any, Any]:
+    """Return cosine and sine of the angle of a channel, with a phase within one turn below 0."""
     bounded = min(max(mp.mpf(phase), -2 * mp.pi), mp.mpf(0))
-    return p * power(encoding.get("base", 10000), channel, encoding["head_dim"]) + bounded
+    angle = p * power(base, channel, head_dim) + bounded
+    return mp.cos(angle), mp.sin(angle)
 
 
 def _slope(encoding: dict[str, Any], positions: list[int], c: int, k: Any, phase: Any, weights: Any) -> float:
     """Return the gradient of `sum(result * weights)` of one phase; 0 beyond its bounds."""
     if not -2 * mp.pi <= phase[c] <= 0:
         return 0.0
-    dim, terms = encoding["head_dim"], []
+    base, dim, terms = encoding.get("base", 10000), encoding["head_dim"], []
     for row, p, w in zip(k, positions, weights, strict=True):
-        at, magnitude = angle(encoding, c, p, phase[c]), mp.log1p(mp.exp(mp.mpf(row[c])))
-        terms.append(magnitude * (w[dim + c] * mp.cos(at) - w[c] * mp.sin(at)))
+        (cos, sin), magnitude = cos_sin(base, dim, c, p, phase[c]), mp.log1p(mp.exp(row[c]))
+        terms.append(magnitude * (w[dim + c] * cos - w[c] * sin))
     return float(mp.fsum(terms))

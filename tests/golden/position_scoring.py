@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -69,9 +69,14 @@ def _cosines(heads: int, settings: dict[str, Any]) -> dict[str, Any]:
 
 def sandwich(head: int, offset: int, encoding: dict[str, Any]) -> float:
     """Return a bias of Sandwich: the sum of cosines and the factor of the head, each rounded once."""
-    far, dim = min(abs(offset), encoding["max_distance"]), encoding.get("dim", 128)
-    sums = mp.fsum(mp.cos(far * power(encoding.get("base", 10000), i, dim // 2)) for i in range(1, dim // 2 + 1))
-    return rounded(mp.mpf(rounded(sums)) * rounded(mp.mpf(encoding["num_heads"]) / (8 * (head + 1))))
+    far = min(abs(offset), encoding["max_distance"])
+    sums = mp.mpf(_sum_of_cosines(far, encoding.get("dim", 128), encoding.get("base", 10000)))
+    return rounded(sums * rounded(mp.mpf(encoding["num_heads"]) / (8 * (head + 1))))
+
+
+@cache
+def _sum_of_cosines(far: int, dim: int, base: float) -> float:
+    return rounded(mp.fsum(mp.cos(far * power(base, i, dim // 2)) for i in range(1, dim // 2 + 1)))
 
 
 def _buckets(num_buckets: int, max_distance: int, sides: str) -> dict[str, Any]:

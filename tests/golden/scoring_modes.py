@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import mpmath as mp
 from attention import HEAD_DIM, HEADS, WIDTH, attended
-from content_scoring import contextual, decomposed, disentangled, dot, log_gate, mixed, projected
+from content_scoring import contextual, decomposed, disentangled, log_gate, mixed, projected
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, ROWS, GoldenCase, arange_like, chosen, described
-from numbers_of import DTYPES, rounded
+from numbers_of import DTYPES, dot, exact, rounded
 from position_scoring import (
     PERCEPTRON,
     bucket,
@@ -54,8 +54,8 @@ def scoring_modes() -> Iterator[GoldenCase]:
     for fields, bias, parameters, dtype, start in (
         (buckets, lambda h, i, j: t5[bucket(j - i, 8, 6, "both")][h], {"table": t5}, HALF[0], FAR),
         (swin, lambda h, i, j: window[window_row(tokens[i], tokens[j], (9, 6))][h], {"table": window}, HALF[1], None),
-        (kerple, lambda h, i, j: kernel(_exact(learned), h, i, j), learned, HALF[0], FAR),
-        (fire, lambda h, i, j: perceived(_exact(perceptron), h, i, j), perceptron, HALF[1], FAR),
+        (kerple, cache(partial(kernel, exact(learned))), learned, HALF[0], FAR),
+        (fire, cache(partial(perceived, exact(perceptron))), perceptron, HALF[1], FAR),
     ):
         yield _biased(fields, bias, parameters)
         yield _biased(fields, bias, parameters, dtype, {"start": start} if start else None)
@@ -65,8 +65,8 @@ def scoring_modes() -> Iterator[GoldenCase]:
     units = dynamic_parameters(2)
     by_distance = {"kind": "DynamicPositionBias", "num_heads": 2, "hidden": 3, "log_distance": True}
     for fields, bias, parameters in (
-        (swin_v2, partial(in_window_v2, swin_v2, PERCEPTRON), PERCEPTRON),
-        (by_distance, partial(dynamic, 2, True, units), units),
+        (swin_v2, cache(partial(in_window_v2, swin_v2, PERCEPTRON)), PERCEPTRON),
+        (by_distance, cache(partial(dynamic, 2, True, exact(units))), units),
     ):
         yield _biased(fields, bias, parameters)
         yield _biased(fields, bias, parameters, HALF[1])
@@ -74,25 +74,25 @@ def scoring_modes() -> Iterator[GoldenCase]:
     yield from _newer_content()
 
 
-def _exact(array: Any) -> Any:
-    if isinstance(array, dict):
-        return {name: _exact(part) for name, part in array.items()}
-    return [_exact(part) for part in array] if isinstance(array, list) else mp.mpf(array)
-
-
 def _content() -> Iterator[GoldenCase]:
     """Yield cases of content-based encodings, with the formulas of `content_scoring`."""
-    q, k = arange_like(2, 2, LENGTH, HEAD_DIM), arange_like(2, 2, LENGTH, HEAD_DIM)
+    q, k = (exact(arange_like(2, 2, LENGTH, HEAD_DIM)) for _ in "qk")
     scores, root = arange_like(2, 2, LENGTH, LENGTH), mp.sqrt(HEAD_DIM)
     names = {"q": ((2, 2, LENGTH, HEAD_DIM), [-2]), "k": ((2, 2, LENGTH, HEAD_DIM), [-2])}
     keys, table = arange_like(5, HEAD_DIM), arange_like(6, HEAD_DIM)
     u, v, w_r = arange_like(2, HEAD_DIM), arange_like(2, HEAD_DIM, first=3), arange_like(8, 8)
 
+    vectors = {
+        (h, distance): projected([row[HEAD_DIM * h : HEAD_DIM * (h + 1)] for row in w_r], distance)
+        for h in range(2)
+        for distance in range(-3, 4)
+    }
+
     def shaw(b: int, h: int, i: int, j: int) -> Any:
         return dot(q[b][h][i], keys[max(-2, min(2, j - i)) + 2]) / root
 
     def xl(b: int, h: int, i: int, j: int) -> Any:
-        r = projected([row[HEAD_DIM * h : HEAD_DIM * (h + 1)] for row in w_r], max(-3, min(3, i - j)))
+        r = vectors[h, max(-3, min(3, i - j))]
         turned = mp.fsum((a + c) * e for a, c, e in zip(q[b][h][i], v[h], r, strict=True))
         return (dot(u[h], k[b][h][j]) + turned) / root
 
@@ -124,7 +124,7 @@ def _content() -> Iterator[GoldenCase]:
 
 def _newer_content() -> Iterator[GoldenCase]:
     shape = (2, 2, LENGTH, HEAD_DIM)
-    q, k, scores = arange_like(*shape), arange_like(*shape), arange_like(2, 2, LENGTH, LENGTH)
+    q, k, scores = exact(arange_like(*shape)), exact(arange_like(*shape)), arange_like(2, 2, LENGTH, LENGTH)
     names, sizes = {"q": (shape, [-2]), "k": (shape, [-2])}, {"num_heads": 2, "head_dim": HEAD_DIM}
     image = {"kind": "DecomposedBias", **sizes, "window": [9, 6]}
     deberta = {"kind": "DebertaBias", **sizes, "max_distance": 9, "num_buckets": 4}
