@@ -15,8 +15,6 @@ from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import (
     Additive,
     Encoding,
-    MixedRotary,
-    PoPE,
     PositionScoring,
     QueryEncoding,
     RotaryEncoding,
@@ -178,8 +176,8 @@ class Candidate:
             return (self._bias(encoding),)
         if isinstance(encoding, QueryEncoding):
             return (_factors(encoding, self.weights, positions),)
-        if isinstance(encoding, MixedRotary | PoPE):
-            return self._cos_sin_by_head(encoding) if isinstance(encoding, MixedRotary) else self._polar(encoding)
+        if isinstance(encoding, QueryKeyEncoding) and (encoding.widening > 1 or encoding.computes_rows):
+            return self._polar(encoding) if encoding.widening > 1 else self._cos_sin_by_head(encoding)
         if self.arithmetic != EXACT:
             return self._rounded_tables()
         if encoding.parameters() and not isinstance(encoding, RotaryEncoding):
@@ -206,7 +204,7 @@ class Candidate:
             return encoding.bias(queries, keys)
         return encoding.score({**encoding.constants(0), **self.weights}, queries, keys)
 
-    def _cos_sin_by_head(self, encoding: MixedRotary) -> Tables:
+    def _cos_sin_by_head(self, encoding: Any) -> Tables:
         """Compute cosine and sine of angles that are sums over the axes, `(..., heads, length, pairs)`."""
         angles = np.zeros(1)
         for own, each in zip(self.positions, self.weights["frequencies"], strict=True):
@@ -215,11 +213,11 @@ class Candidate:
         sign = -1 if encoding.direction == "inverse" else 1
         return np.cos(angles).astype(self.dtype), (sign * np.sin(angles)).astype(self.dtype)
 
-    def _polar(self, encoding: PoPE) -> Tables:
+    def _polar(self, encoding: Any) -> Tables:
         """Compute cosine and sine of queries, then those of keys."""
         return (*self._with_phases(encoding, "query_phase"), *self._with_phases(encoding, "phase"))
 
-    def _with_phases(self, encoding: PoPE, name: str) -> Tables:
+    def _with_phases(self, encoding: Any, name: str) -> Tables:
         """Compute cosine and sine of the angles of positions and phases, `(..., heads or 1, length, head_dim)`."""
         phase = np.clip(self.weights.get(name, np.zeros((1, encoding.head_dim))), -2 * np.pi, 0)[:, None, :]
         if self.arithmetic != EXACT:
@@ -281,8 +279,13 @@ def _exact_tables(
 def has_angles(encoding: Encoding) -> bool:
     """Whether each column is the sine or cosine of an angle on one axis, or a number without rounding."""
     if isinstance(encoding, QueryKeyEncoding) and not encoding.needs_attention:
-        return "key_cos" not in encoding.table_names
+        return not keys_have_tables(encoding)
     return isinstance(encoding, Additive) and encoding.num_axes == 1 and not encoding.parameters()
+
+
+def keys_have_tables(encoding: Encoding) -> bool:
+    """Whether keys have tables of their own, which change the lengths of pairs with the position."""
+    return "key_cos" in getattr(encoding, "table_names", ())
 
 
 def _by_column(encoding: Encoding, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:

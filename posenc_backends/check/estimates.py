@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import Alibi, Encoding, Rotary, RotaryEncoding, T5Bias, XPos
+from posenc_core.encodings import Alibi, Encoding, RotaryEncoding, T5Bias
 from posenc_core.rotation import channel_pairs
 
 from .candidates import AtFrequencies, Float64s
-from .mistakes.base import Mistake, with_frequencies, with_tables
+from .mistakes.base import Mistake, has_base, with_frequencies, with_tables
 from .sample_calls import TestCall
 from .signatures import Bias, CosSin, RotateQueriesAndKeys, Signature
 
@@ -127,7 +127,7 @@ def wrong_frequencies(
 
 def _can_be_measured(encoding: Any) -> bool:
     """Return whether each pair rotates by a frequency of its own along one axis."""
-    is_rotary = isinstance(encoding, RotaryEncoding) and not isinstance(encoding, XPos)
+    is_rotary = isinstance(encoding, RotaryEncoding) and not encoding.keys_differ
     return is_rotary and not encoding.parameters() and encoding.table_heads is None
 
 
@@ -215,7 +215,7 @@ def _base_of(encoding: Any, frequencies: Float64s) -> float | None:
 
     It follows from the highest ones, which are measured best.
     """
-    if not isinstance(encoding, Rotary) or encoding.num_axes > 1 or encoding.own is not None:
+    if encoding.num_axes > 1 or not has_base(encoding):
         return None
     exponents = np.arange(len(frequencies)) * 2 / encoding.rotary_channels
     if len(frequencies) == 1 or not (frequencies[: len(frequencies) // 2 + 1] > 0).all():
@@ -228,7 +228,7 @@ def _base_of(encoding: Any, frequencies: Float64s) -> float | None:
 
 def in_float32(mistake: Mistake, encoding: Any, frequencies: Float64s) -> Mistake | None:
     """Return the mistake of these frequencies rounded to float32, which may be made beside that of float32 angles."""
-    if not isinstance(encoding, Rotary) or not (frequencies > 0).all():
+    if not hasattr(encoding, "own") or not (frequencies > 0).all():
         return None
     rounded = np.float32(frequencies).astype(np.float64)
     return with_frequencies(mistake.name, mistake.description, encoding, rounded)._replace(is_measured=True)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Additive, ContentScoring, Encoding, QueryEncoding, Rotary
+from posenc_core.encodings import Additive, ContentScoring, Encoding, QueryEncoding, RotaryEncoding
 from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.formats.safetensors import read_header
 
@@ -117,7 +117,7 @@ class Program:
     def outputs(self) -> tuple[str, ...]:
         """The names of the arrays that it returns."""
         if self.form == "table":
-            return ("cos", "sin") if isinstance(self.encoding, Rotary) else ("table",)
+            return ("cos", "sin") if isinstance(self.encoding, RotaryEncoding) else ("table",)
         return OUTPUTS[self.form]
 
     def __call__(self, *arrays: Numbers) -> tuple[Numbers, ...]:

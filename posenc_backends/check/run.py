@@ -17,7 +17,8 @@ from posenc_core._array_api.checks import (
     host_array,
     shown,
 )
-from posenc_core.encodings import Encoding, LearnedRotary, Rotary
+from posenc_core.encodings import Encoding, Rotary
+from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.encodings.notation import parse
 from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.scaling import AttentionFactor
@@ -111,7 +112,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
     gradient = check_flag("gradient", gradient)
     check_type("progress", progress, Callable | None, "a function or None")
     signature, weights = signature_of(function, encoding, form), _checked_parameters(encoding, parameters)
-    if isinstance(getattr(encoding, "rotary", encoding), LearnedRotary):
+    if "alpha" in weights and isinstance(encoding, QueryKeyEncoding):
         encoding, weights = _with_learned_frequencies(encoding, weights["alpha"]), {}
         signature = replace(signature, encoding=encoding)
     caller = Caller(encoding, signature, weights)

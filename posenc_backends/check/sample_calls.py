@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import DualChunk, Encoding, XPos
+from posenc_core.encodings import Encoding
 from posenc_core.encodings.remapping import RemappedRotary
 
-from .candidates import Candidate, Float64s
+from .candidates import Candidate, Float64s, keys_have_tables
 from .signatures import GROUPED, HEADS, Bias, OfPairs, Signature
 
 MAX_POSITION = 2**20
@@ -171,7 +171,8 @@ def random_calls(
     each = -(-RANDOM_CALLS // num_shapes)
     kept: tuple[Any, ...] = ()
     generator, kinds = np.random.default_rng(seed), _kinds(caller)
-    dtypes = tuple(name for name in dtypes if name != "float16" or not isinstance(caller.encoding, XPos))  # overflows
+    if keys_have_tables(caller.encoding):  # which overflow
+        dtypes = tuple(name for name in dtypes if name != "float16")
     for number in range(RANDOM_CALLS):
         kind, length = kinds[number % len(kinds)], int(generator.choice(SIZES))
         batch = int(generator.integers(1, 4))
@@ -286,9 +287,8 @@ def _pair_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tup
 
 def _edges(encoding: Any, end: int) -> npt.NDArray[np.int64]:
     """Return positions on both sides of those where regions of a remapping begin, and some between them."""
-    chunks = isinstance(encoding, DualChunk)
-    size = encoding.chunk_len if chunks else encoding.window
-    begins = [*range(0, 4 * size, size), *((encoding.local_size, size + encoding.local_size) if chunks else ())]
+    size, local = getattr(encoding, "window", None) or encoding.chunk_len, getattr(encoding, "local_size", 0)
+    begins = [*range(0, 4 * size, size), local, size + local]
     between = np.random.default_rng(0).integers(0, min(4 * size, end), 13)
     edges = np.unique(np.r_[(np.array(begins)[:, None] + np.arange(-2, 3)).ravel(), between])
     return edges[(edges >= 0) & (edges < end)]

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from posenc_core.encodings import (
     Additive,
     Encoding,
-    GridSinusoidal,
-    PoPE,
     QueryEncoding,
     RotaryEncoding,
+    Scoring,
 )
 from posenc_core.encodings.remapping import RemappedRotary
 
-from .additive import additive_mistakes, grid_mistakes
+from .additive import additive_mistakes
 from .application import mistakes_of_views
 from .axes import arrangement_mistakes
 from .base import IMPOSSIBLE, Mistake, combine, possible
@@ -45,21 +44,22 @@ def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:
     """Yield the mistakes that a single call shows, except those of `mistakes_of_rounding`."""
     if isinstance(encoding, RotaryEncoding):
         yield from rotary_mistakes(encoding)
-    elif isinstance(encoding, PoPE):
-        yield from polar_mistakes(encoding)
-        yield from mistakes_of_two_positions()
     elif isinstance(encoding, Additive):
         yield from additive_mistakes(encoding)
     elif isinstance(encoding, QueryEncoding):
         yield from query_mistakes(encoding)
-    else:
-        yield from remapping_mistakes(encoding) if isinstance(encoding, RemappedRotary) else bias_mistakes(encoding)
+    elif isinstance(encoding, Scoring):
+        yield from bias_mistakes(encoding)
         return
+    elif isinstance(encoding, RemappedRotary):
+        yield from remapping_mistakes(encoding)
+        return
+    else:  # magnitudes at angles
+        yield from polar_mistakes(encoding)
+        yield from mistakes_of_two_positions()
     yield from map(_of_one_sequence, position_mistakes(encoding.num_axes))
     if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1 and not encoding.computes_rows:
         yield from arrangement_mistakes(encoding)
-    if isinstance(encoding, GridSinusoidal):
-        yield from grid_mistakes(encoding)
 
 
 def _of_one_sequence(mistake: Mistake) -> Mistake:

@@ -34,8 +34,8 @@ def _learned_mistakes(encoding: Learned) -> Iterator[Mistake]:
         yield Mistake("wrong offset", description, partial(_move, step=step))
 
 
-def grid_mistakes(encoding: GridSinusoidal) -> Iterator[Mistake]:
-    """Yield the mistakes in the columns of a grid."""
+@own_mistakes.register
+def _grid_mistakes(encoding: GridSinusoidal) -> Iterator[Mistake]:
     for convention in get_args(GridConvention):
         if convention != encoding.convention:
             description = f"the columns are those of convention {convention!r}"

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from posenc_core.encodings import MultimodalRotary
 from posenc_core.huggingface.sections import spread
 
 from ..candidates import Candidate, Float64s
@@ -32,7 +31,7 @@ def arrangement_mistakes(encoding: Any) -> Iterator[Mistake]:
         if axes not in tried:
             tried.add(axes)
             yield _arranged(encoding, axes)
-    if isinstance(encoding, MultimodalRotary):
+    if hasattr(encoding, "sections"):  # which are free, unlike sizes of axes
         description = "each pair follows one of the axes, but not that of its arrangement"
         yield Mistake(NAME, description, _one_axis_each, refine=lambda errors: _found_in(encoding, errors))
 
@@ -78,7 +77,7 @@ def _one_axis_each(candidate: Candidate) -> Iterator[Candidate]:
         yield candidate.with_fields(arrangement=(axis,) * encoding.pairs, sections=sections)
 
 
-def _found_in(encoding: MultimodalRotary, errors: list[Float64s]) -> Iterator[Mistake]:
+def _found_in(encoding: Any, errors: list[Float64s]) -> Iterator[Mistake]:
     """Yield the arrangements that the errors of each axis in each column suggest, for either order of columns."""
     columns = np.argmin(errors, axis=0)
     for of_pairs in (columns[: encoding.pairs], columns[: 2 * encoding.pairs : 2]):

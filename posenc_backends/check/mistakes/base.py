@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Rotary
+from posenc_core.encodings import Encoding, Rotary
 from posenc_core.scaling import AttentionFactor
 
 from ..candidates import Candidate, Float64s, OfPositions, Tables
@@ -93,6 +93,11 @@ def with_frequencies(name: str, description: str, encoding: Rotary, frequencies:
     scaling = None if factor == 1 else AttentionFactor(attention_factor=factor)
     fields: dict[str, Any] = {"frequencies": tuple(map(float, frequencies)), "base": Rotary.base, "scaling": scaling}
     return Mistake(name, description, with_fields(**fields))
+
+
+def has_base(encoding: Encoding) -> bool:
+    """Return whether the frequencies of each axis are powers of one base, to which a scaling may be added."""
+    return getattr(encoding, "own", encoding) is None
 
 
 def of_rotary(mistake: Mistake) -> Mistake:

@@ -29,7 +29,7 @@ MAGNITUDES: dict[str, Magnitude] = {
 }
 
 
-def polar_mistakes(encoding: PoPE) -> Iterator[Mistake]:
+def polar_mistakes(encoding: Any) -> Iterator[Mistake]:
     """Yield the mistakes in queries and keys of this encoding, except those in positions."""
     yield Mistake("softplus missing", "the magnitudes are the channels themselves", _with_magnitudes(lambda x: x))
     for formula, magnitude in MAGNITUDES.items():
@@ -70,7 +70,7 @@ def _phase_mistakes() -> Iterator[Mistake]:
     yield Mistake("phases of the first head", description, _with_phases(_of_the_first_head))
 
 
-def _frequency_mistakes(encoding: PoPE) -> Iterator[Mistake]:
+def _frequency_mistakes(encoding: Any) -> Iterator[Mistake]:
     width = encoding.head_dim
     channels = np.arange(width)
     for description, exponents in (

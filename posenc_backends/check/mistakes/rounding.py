@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from posenc_core.analysis.precision import ROUNDED
-from posenc_core.encodings import Encoding, Rotary, RotaryEncoding
+from posenc_core.encodings import Rotary, RotaryEncoding
 from posenc_core.encodings.remapping import RemappedRotary
 
 from ..candidates import EXACT, Arithmetic, Candidate, arithmetic_within, has_angles
-from .base import Mistake, combine, of_rotary, rounded_tables, with_fields
+from .base import Mistake, combine, has_base, of_rotary, rounded_tables, with_fields
 from .positions import at_positions
 
 ROUNDED_PARTS = ("positions", "frequencies", "angles")
 FREQUENCY_ULPS = {"float32": 16, "bfloat16": 3, "float16": 3}  # how far other ways to compute a power are off
 
 
-def mistakes_of_rounding(encoding: Encoding, *, with_powers: bool = True) -> Iterator[Mistake]:
+def mistakes_of_rounding(encoding: Any, *, with_powers: bool = True) -> Iterator[Mistake]:
     """Yield the mistakes of low precision; none for a bias.
 
     Args:
@@ -49,7 +50,7 @@ def mistakes_of_rounding(encoding: Encoding, *, with_powers: bool = True) -> Ite
         name, description = f"{dtype} frequencies", f"frequencies are rounded to {dtype}"
         for angles in ("float32", None):
             yield rounding(name, description, Arithmetic(frequencies=dtype, angles=angles))
-        if isinstance(encoding, Rotary) and encoding.own is None and encoding.scaling is None:
+        if has_base(encoding) and encoding.scaling is None:
             exponents = ROUNDED[dtype](np.arange(0, encoding.rotary_channels, 2) / encoding.rotary_channels)
             rounded = with_fields(frequencies=tuple(encoding.base ** -exponents.astype(np.float64)), base=Rotary.base)
             yield Mistake(name, f"exponents of the base are rounded to {dtype}", rounded)

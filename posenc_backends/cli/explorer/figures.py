@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,10 +13,8 @@ from posenc_core.analysis.curves import bounds_by_distance, products
 from posenc_core.analysis.pairs import describe_scaling, pairs_of
 from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
 from posenc_core.encodings import (
-    PoPE,
     PositionScoring,
     QueryEncoding,
-    Rotary,
     RotaryEncoding,
 )
 from posenc_core.encodings.remapping import RemappedRotary
@@ -146,13 +145,14 @@ def decay(view: View) -> Picture | None:
         return None
     if isinstance(view.encoding, PositionScoring):
         return _biases(view)
-    if not isinstance(view.encoding, Rotary | PoPE):
+    encoding: Any = view.encoding
+    if encoding.layer_name != "RotaryEmbedding" or encoding.needs_attention or encoding.mixes_rows:
         return None
     by_distance = view.scores(np.arange(view.length), np.zeros(1, np.int64))[:, 0]
     figure, distances, far = new_figure("distance", "score"), np.arange(view.length), view.length - 1
     words = f"A query and a key of ones: {text(by_distance[0])} at distance 0, {text(by_distance[far])} at {far}."
-    if isinstance(view.encoding, Rotary):
-        bounds = bounds_by_distance(view.encoding, view.length)
+    if encoding.widening == 1:
+        bounds = bounds_by_distance(encoding, view.length)
         line(figure, distances, bounds, "bound ÷ bound at 0", GRAY, dash="dot")
         words += f" The bound of the paper falls there to {text(bounds[far])} of its value at 0."
     line(figure, distances, by_distance, "score of ones", BLUE)

@@ -15,10 +15,8 @@ from posenc_core.encodings import (
     Additive,
     Encoding,
     Placed,
-    PoPE,
     PositionScoring,
     Rotary,
-    RotaryEncoding,
 )
 from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 
@@ -102,12 +100,12 @@ class View:
 
         Learned parameters have the numbers that they start from.
         """
-        encoding = self.encoding
+        encoding: Any = self.encoding
         if isinstance(encoding, Additive):
             if "table" in encoding.parameters():
                 return initial_parameters(encoding)["table"][encoding.offset :][: self.length]
             return self._rows()[0] if encoding.computes_rows else encoding.table(self.positions())
-        if not isinstance(encoding, RotaryEncoding | PoPE):
+        if encoding.layer_name != "RotaryEmbedding" or encoding.needs_attention:
             return None
         cos_sin = self._rows() if encoding.computes_rows else encoding.cos_sin(self.positions())
         tables: tuple[Any, ...] = encoding.mixed(initial_parameters(encoding), cos_sin)
