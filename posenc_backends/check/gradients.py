@@ -62,7 +62,7 @@ def _mistake(
 ) -> FoundMistake | None:
     outputs = (("queries", "keys")[number],) if len(call.tokens) > 1 else ()
     *lead, width = call.tokens[number].shape
-    shape: tuple[int, ...] = (*lead, getattr(signature.encoding, "widening", 1) * width)
+    shape: tuple[int, ...] = (*lead, signature.encoding.widening * width)
     if isinstance(signature, OfPairs):
         shape = signature.results(call.expected, call.tokens, 0)[0].shape
     weights = ROUNDED["bfloat16"](np.random.default_rng(1).standard_normal(shape)).astype(np.float64)

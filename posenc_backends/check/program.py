@@ -165,7 +165,7 @@ class Program:
         if self.form in ("scores", "products"):
             return [(*given["q"].values.shape[:-1], given["k"].values.shape[-2])]
         shapes = [given[name].values.shape for name in self.outputs]
-        return [(*lead, getattr(self.encoding, "widening", 1) * width) for *lead, width in shapes]
+        return [(*lead, self.encoding.widening * width) for *lead, width in shapes]
 
     def _run(self, arguments: list[str], data: bytes) -> bytes:
         try:

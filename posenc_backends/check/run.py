@@ -196,7 +196,7 @@ def _with_learned_frequencies(encoding: Any, alpha: Float64s) -> Any:
 def _first_untested_position(encoding: Encoding, longest: int | None) -> int:
     if longest is not None:
         longest = check_integer("longest", longest, minimum=MIN_POSITIONS, maximum=LIMIT_OF_POSITIONS)
-    end = min(longest or MAX_POSITION, getattr(encoding, "max_seq_len", None) or LIMIT_OF_POSITIONS, encoding.limit)
+    end = min(longest or MAX_POSITION, encoding.max_seq_len or LIMIT_OF_POSITIONS, encoding.limit)
     if end < MIN_POSITIONS:
         raise ValueError(f"`spec` must have at least {MIN_POSITIONS} positions, got {end} of {shown(encoding)}.")
     return end

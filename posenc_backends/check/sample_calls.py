@@ -195,7 +195,7 @@ def _kinds(caller: Caller) -> tuple[str, ...]:
     """Return the kinds of positions that the function takes."""
     if not isinstance(caller.signature, PAIRS):
         return KINDS
-    kinds = KINDS[:1] if getattr(caller.encoding, "needs_all_keys", False) else KINDS[:4]
+    kinds = KINDS[:1] if caller.encoding.needs_all_keys else KINDS[:4]
     return (*kinds, "each row its own") if isinstance(caller.signature, OfPairs) else kinds
 
 
@@ -234,7 +234,7 @@ def _token_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tu
             positions = prefill if first <= 0 else np.arange(first, first + 13)
             yield caller.call(f"{dtype}, {name}", dtype, positions, is_optional=dtype in optional)
         yield caller.call(f"after {dtype}", "float32", prefill)
-    if getattr(caller.encoding, "widening", 1) > 1:
+    if caller.encoding.widening > 1:
         yield caller.call("fewer heads of keys", "float32", prefill[:9], heads=GROUPED)
     yield caller.call("one row", "float32", prefill[:5], batch=1, heads=(1, 1))
     yield caller.call("a view", "float32", prefill[:9], batch=3, heads=(3, 3), is_strided=True)
@@ -274,7 +274,7 @@ def _pair_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tup
             yield caller.call(name, "float32", np.r_[queries, keys], len(queries))
     if not isinstance(caller.signature, OfPairs):
         return
-    if getattr(caller.encoding, "widening", 1) > 1:
+    if caller.encoding.widening > 1:
         yield caller.call("fewer heads of keys", "float32", np.r_[np.arange(3, 12), np.arange(17)], 9, heads=GROUPED)
     pairs = np.r_[np.arange(8, 17), np.arange(17)]
     other = np.r_[np.arange(9), np.arange(17)] + min(100, end - 17)  # other distances than in the first row
@@ -287,7 +287,7 @@ def _pair_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tup
 
 def _edges(encoding: Any, end: int) -> npt.NDArray[np.int64]:
     """Return positions on both sides of those where regions of a remapping begin, and some between them."""
-    size, local = getattr(encoding, "window", None) or encoding.chunk_len, getattr(encoding, "local_size", 0)
+    size, local = encoding.remapping.get("window") or encoding.chunk_len, encoding.remapping.get("local_size", 0)
     begins = [*range(0, 4 * size, size), local, size + local]
     between = np.random.default_rng(0).integers(0, min(4 * size, end), 13)
     edges = np.unique(np.r_[(np.array(begins)[:, None] + np.arange(-2, 3)).ravel(), between])

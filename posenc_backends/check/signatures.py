@@ -283,7 +283,7 @@ class OfPairs(Signature):
 
     @property
     def sums(self) -> float:
-        return SUMS_OF_GATES if getattr(self.encoding, "needs_all_keys", False) else SUMS
+        return SUMS_OF_GATES if self.encoding.needs_all_keys else SUMS
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
         return np.full_like(results, self.sums * np.abs(results).max(initial=0))

@@ -14,22 +14,7 @@ MOST_TESTS = 41_950  # likewise
 MOST_ANY = 0.55  # in `posenc_core/layers`, for each function
 MOST_CIRCLES = 0  # groups of files that import each other
 FORMAT = "a format has keys of its own for each family, and none for the others"
-FAMILY = "the mistakes of a family are made in its own formula"
-NUMBERS = "what is drawn, compared or explained are numbers that only this family has"
 CHECKS = {  # how many checks of concrete encodings a file has outside of `posenc_core/encodings`, and why
-    "posenc_backends/check/candidates.py": (2, FAMILY),
-    "posenc_backends/check/estimates.py": (3, "other frequencies are named as fields of `Rotary`"),
-    "posenc_backends/check/mistakes/__init__.py": (2, FAMILY),
-    "posenc_backends/check/mistakes/axes.py": (1, FAMILY),
-    "posenc_backends/check/mistakes/rounding.py": (1, FAMILY),
-    "posenc_backends/check/program.py": (1, "tables of cosine and sine are two arrays"),
-    "posenc_backends/check/run.py": (1, "learned factors become given frequencies of `Rotary`"),
-    "posenc_backends/check/sample_calls.py": (2, "XPos overflows in float16; the edges of dual chunks"),
-    "posenc_backends/cli/explain/tables.py": (1, NUMBERS),
-    "posenc_backends/cli/explorer/figures.py": (2, NUMBERS),
-    "posenc_backends/cli/explorer/view.py": (1, NUMBERS),
-    "posenc_backends/cli/golden/mistakes.py": (2, "golden vectors of mistakes are published for two families"),
-    "posenc_backends/cli/golden/onnx_models.py": (1, "the operator of ONNX is a `Rotary`"),
     "posenc_core/analysis/causes.py": (3, FORMAT),
     "posenc_core/formats/export.py": (2, FORMAT),
     "posenc_core/huggingface/export.py": (2, FORMAT),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,10 +34,9 @@ NOT_IN_PRODUCTS = (  # mistakes of arrays that rotate in place or by axis, which
 def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
     """Yield the mistakes in products of queries and keys with this encoding."""
     yield Mistake("remapping ignored", "every distance is kept", _keep_distances)
-    for name in (field.name for field in fields(encoding) if field.name != "rotary"):
-        for step in (1, -1):
-            size = getattr(encoding, name) + step
-            yield Mistake(f"{name} off by one", f"`{name}` is {size}", with_fields(**{name: size}))
+    for name, size in encoding.remapping.items():
+        for other in (size + 1, size - 1):
+            yield Mistake(f"{name} off by one", f"`{name}` is {other}", with_fields(**{name: other}))
     yield from own_mistakes(encoding)
     for step in (1, -1):
         description = f"all positions are {'larger' if step > 0 else 'smaller'} by 1"

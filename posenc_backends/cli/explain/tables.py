@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from posenc_core import DualChunk, FoPE, Rotary
 from posenc_core.analysis.explain import Layers, Regime
 from posenc_core.analysis.explain import explain as explain_config
 from posenc_core.analysis.pairs import Pair
@@ -67,7 +66,7 @@ def explain(
 
 def _rotates(position: PositionEncodings) -> bool:
     """Return whether the text model has RoPE."""
-    if any(isinstance(rotary, Rotary | FoPE | DualChunk) for _, rotary in position.rotary):
+    if any(rotary is not None and not rotary.needs_positions for _, rotary in position.rotary):
         return True
     return any(_rotates(part) for name, part in position.parts if f"{name}_config" in TEXTS)
 

@@ -31,7 +31,7 @@ def group_of(encoding: Encoding) -> str:
     """Return the group that an encoding is offered in."""
     if encoding.layer_name == "QueryScaling":
         return "factors of queries"
-    if getattr(encoding, "needs_attention", False):
+    if encoding.needs_attention:
         return "rotary, at remapped positions"
     if encoding.parameters():
         return "learned, with initial parameters"
@@ -48,7 +48,7 @@ def is_image(encoding: Encoding) -> bool:
 
 def has_heads(encoding: Encoding) -> bool:
     """Return whether the heads of an encoding differ, so that one is drawn."""
-    return encoding.layer_name == "AttentionBias" or getattr(encoding, "table_heads", None) is not None
+    return encoding.layer_name == "AttentionBias" or encoding.table_heads is not None
 
 
 def drawn_rope(encoding: Encoding) -> Rotary | None:
@@ -57,7 +57,7 @@ def drawn_rope(encoding: Encoding) -> Rotary | None:
 
 
 # Without encodings that add to the scores what depends on queries and keys.
-_FIRST = [first_of(name) for name in encodings.NAMES if not getattr(getattr(encodings, name), "uses_content", False)]
+_FIRST = [first_of(name) for name in encodings.NAMES if not getattr(encodings, name).uses_content]
 FIRST: dict[str, Encoding] = {
     type(encoding).__name__: encoding
     for encoding in sorted(_FIRST, key=lambda encoding: GROUPS.index(group_of(encoding)))

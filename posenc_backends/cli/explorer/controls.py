@@ -239,7 +239,7 @@ def fields_of(cls: type[Value], prefix: str = "") -> Iterator[Control]:
 
 def is_remapped(cls: type[Value]) -> bool:
     """Return whether an encoding rotates as another one, at remapped positions."""
-    return bool(getattr(cls, "needs_attention", False))
+    return issubclass(cls, Encoding) and cls.needs_attention
 
 
 def _default(cls: type[Value], name: str, field: Parameter) -> Any:
