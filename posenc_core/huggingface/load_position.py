@@ -17,7 +17,7 @@ from ..encodings.scoring.base import Scoring
 from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set, read
 from .facts.audio import AUDIO
 from .facts.images import IMAGES
-from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, size
+from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, as_tuple, size
 from .facts.models import MODELS, OTHERS, find_model
 from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
@@ -125,7 +125,7 @@ def _find(config: dict[str, Any], whole: Config | None = None) -> Found:
     facts = FACTS.get(name or "")
     if facts is None:
         facts = _assume_facts(name, config, whole)
-    own = _read_all(facts, (whole or config) if facts == (Rope(),) else config)
+    own = _read_all(facts, (whole or config) if isinstance(facts, Rope) else config)
     usual, nested = PARTS.get(name or "", {}), {key: one for key, one in config.items() if isinstance(one, Mapping)}
     parts = (_part(name or "", key, config) for key, one in nested.items() if key in usual or one.get("model_type"))
     left_out = [key for key in usual if key not in config and key not in TEXTS]
@@ -140,13 +140,13 @@ def _assume_facts(name: str | None, config: Config, whole: Config | None) -> Fac
         ValueError: if it is neither.
     """
     if is_foreign(config):
-        return (Rope(),)
+        return Rope()
     texts = [key for key in TEXTS if isinstance(config.get(key), Mapping)]
     rotary = any(is_rotary_key(key) and is_set(value) for key, value in config.items())
     model = (name or "").removesuffix("_text")
     known = model in MODELS or (model in OTHERS and OTHERS[model].never)
     if not texts and (known or rotary or whole is not None):
-        return (Rope(),)
+        return Rope()
     if name in PARTS or known:
         return ()
     raise ValueError(f"`model_type` must be one that is known, because it determines the encoding, got {shown(name)}.")
@@ -174,7 +174,7 @@ def _part(name: str, key: str, config: dict[str, Any]) -> Found:
 
 def _read_all(facts: Facts, config: Config) -> Found:
     """Return what the facts say together."""
-    return _merge(_read(fact, config) for fact in facts)
+    return _merge(_read(fact, config) for fact in as_tuple(facts))
 
 
 def _merge(founds: Iterable[Found]) -> Found:

@@ -81,11 +81,7 @@ def _warn_of_dicts(name: str, model: Model, config: Mapping[str, Any]) -> None:
 
 
 def _warn_of_channels(
-    name: str,
-    model: Model,
-    config: Mapping[str, Any],
-    given: Mapping[str, Any],
-    rotary: Rotary | AxialRotary | FoPE,
+    name: str, model: Model, config: Mapping[str, Any], given: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE
 ) -> None:
     """Warn of a key that selects other channels than the model has by default, if its code does not read it."""
     reads = model.quirks.reads

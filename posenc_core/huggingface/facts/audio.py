@@ -5,28 +5,28 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import CONVOLUTIONAL, Facts, If, Lack, Note, Part, Rope, Rows, Sines
+from .kinds import CONVOLUTIONAL, Fact, Facts, If, Lack, Note, Part, Rope, Rows, Sines
 from .records import by_model_type
 from .scores import Buckets, Offsets, Shifted, Windows
 
-_CONVOLUTIONS: Facts = (Lack("a convolutional positional embedding: a grouped convolution, added to the frames"),)
+_CONVOLUTIONS = Lack("a convolutional positional embedding: a grouped convolution, added to the frames")
 _CLIPPED = Note("offsets beyond `right_max_position_embeddings` share a row: repeat it when the table is loaded")
 _UNKNOWN = Lack("an encoding of this `position_embeddings_type`, which the model does not know")
 
 
-def _by_type(types: dict[str | None, Facts], default: str) -> Facts:
+def _by_type(types: dict[str | None, Facts], default: str) -> Fact:
     """Return the facts for each value of `position_embeddings_type`."""
-    chain: Facts = (_UNKNOWN,)
+    chain: Fact = _UNKNOWN
     for name, facts in types.items():
-        chain = (If("position_embeddings_type", (name,), facts, chain, default=default),)
+        chain = If("position_embeddings_type", (name,), facts, chain, default=default)
     return chain
 
 
-_TYPES: dict[str | None, Facts] = {"relative": (Shifted(),), "rotary": (Rope(),), None: CONVOLUTIONAL}
-_KEYS: Facts = (Offsets("left_max_position_embeddings"), _CLIPPED)
-_SEAMLESS: Facts = (
-    Part("text encoder", (Sines("tensor2tensor", start="padding"),)),
-    Part("text decoder", (Sines("tensor2tensor", start="padding"),)),
+_TYPES: dict[str | None, Facts] = {"relative": Shifted(), "rotary": Rope(), None: CONVOLUTIONAL}
+_KEYS = (Offsets("left_max_position_embeddings"), _CLIPPED)
+_SEAMLESS = (
+    Part("text encoder", Sines("tensor2tensor", start="padding")),
+    Part("text decoder", Sines("tensor2tensor", start="padding")),
 )
 _SPEECH = Shifted(heads="speech_encoder_attention_heads")
 _NO_KEYS = Lack("the rotary encoding of the speech encoder, whose keys the config does not have")
@@ -40,7 +40,7 @@ _TABLE: dict[str, Facts] = {
             "encoder",
             (Sines("tensor2tensor", dim="d_model"), Note("the rows come with a checkpoint and are not trained")),
         ),
-        Part("decoder", (Rows("max_target_positions", "d_model"),)),
+        Part("decoder", Rows("max_target_positions", "d_model")),
     ),
     "qwen2_audio_encoder": (
         Sines("tensor2tensor", dim="d_model"),
@@ -52,21 +52,19 @@ _TABLE: dict[str, Facts] = {
     """
         qwen2_5_omni_audio_encoder qwen3_asr_encoder qwen3_omni_moe_audio_encoder
     """: (Sines("tensor2tensor", dim="d_model"), Note("each chunk of the sound starts from 0")),
-    "fun_asr_nano_encoder": (Sines("tensor2tensor", dim="num_mel_bins * num_stacked_frames", start=1),),
+    "fun_asr_nano_encoder": Sines("tensor2tensor", dim="num_mel_bins * num_stacked_frames", start=1),
     "canary_decoder": (Sines("concatenated"), Note("rows are divided by the root of `hidden_size`")),
     # Relative positions.
-    "parakeet_encoder nemotron_asr_streaming_encoder": (Shifted("max_position_embeddings"),),
+    "parakeet_encoder nemotron_asr_streaming_encoder": Shifted("max_position_embeddings"),
     "wav2vec2-bert": _by_type(_TYPES | {"relative_key": _KEYS}, "relative_key"),
-    "wav2vec2-conformer": (*_by_type(_TYPES, "relative"), *_CONVOLUTIONS),
+    "wav2vec2-conformer": (_by_type(_TYPES, "relative"), _CONVOLUTIONS),
     "fastspeech2_conformer": (
-        Part("encoder", (Shifted(heads="encoder_num_attention_heads"),)),
-        Part("decoder", (Shifted(heads="decoder_num_attention_heads"),)),
+        Part("encoder", Shifted(heads="encoder_num_attention_heads")),
+        Part("decoder", Shifted(heads="decoder_num_attention_heads")),
     ),
     "seamless_m4t": (
         *_SEAMLESS,
-        Part(
-            "speech encoder", _by_type({"relative": (_SPEECH,), "rotary": (_NO_KEYS,), None: CONVOLUTIONAL}, "relative")
-        ),
+        Part("speech encoder", _by_type({"relative": _SPEECH, "rotary": _NO_KEYS, None: CONVOLUTIONAL}, "relative")),
         Part("text to units", (Sines("tensor2tensor"), _UNITS)),
     ),
     "seamless_m4t_v2": (
@@ -106,7 +104,7 @@ _TABLE: dict[str, Facts] = {
         Part(
             "speech encoder",
             (
-                *_CONVOLUTIONS,
+                _CONVOLUTIONS,
                 Sines("tensor2tensor", start="padding"),
                 Offsets("encoder_max_relative_position", "encoder_attention_heads"),
                 Note(
@@ -115,44 +113,40 @@ _TABLE: dict[str, Facts] = {
                 ),
             ),
         ),
-        Part("text encoder", (Lack("sinusoids, interleaved, times a learned factor"),)),
-        Part("speech decoder", (Lack("sinusoids, interleaved, times a learned factor"),)),
-        Part("text decoder", (Sines("tensor2tensor", start="padding"),)),
+        Part("text encoder", Lack("sinusoids, interleaved, times a learned factor")),
+        Part("speech decoder", Lack("sinusoids, interleaved, times a learned factor")),
+        Part("text decoder", Sines("tensor2tensor", start="padding")),
     ),
     "wavlm": (
-        *_CONVOLUTIONS,
+        _CONVOLUTIONS,
         Buckets("both", "num_attention_heads", "num_buckets", "max_bucket_distance"),
         Lack("a gate of the bias, computed from the queries"),
     ),
     "sew-d": (
-        *_CONVOLUTIONS,
+        _CONVOLUTIONS,
         Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions"),
     ),
-    "phi4_multimodal_audio": (Lack("a learned number for each head and offset, clipped at `bias_max_distance`"),),
-    "gemma3n_audio gemma4_audio": (
-        Lack(
-            "projected sinusoids of distances without Transformer-XL's biases, in blocks of frames, before a soft cap"
-        ),
+    "phi4_multimodal_audio": Lack("a learned number for each head and offset, clipped at `bias_max_distance`"),
+    "gemma3n_audio gemma4_audio": Lack(
+        "projected sinusoids of distances without Transformer-XL's biases, in blocks of frames, before a soft cap"
     ),
     # Convolutions, patches and windows.
     "data2vec-audio hubert sew unispeech unispeech-sat wav2vec2": _CONVOLUTIONS,
-    "clap_audio_model": (Windows(heads="num_attention_heads"),),
-    "audio-spectrogram-transformer": (
-        Lack(
-            "learned rows of patches that overlap, `frequency_stride` and `time_stride` apart, after two other tokens"
-        ),
+    "clap_audio_model": Windows(heads="num_attention_heads"),
+    "audio-spectrogram-transformer": Lack(
+        "learned rows of patches that overlap, `frequency_stride` and `time_stride` apart, after two other tokens"
     ),
     """
         dac encodec fastspeech2_conformer_hifigan gemma4_unified_audio muse_spark_audio
         moonshine_streaming_encoder qwen2_5_omni_bigvgan speecht5_hifigan univnet vibevoice_acoustic_tokenizer
         vibevoice_acoustic_tokenizer_decoder vibevoice_acoustic_tokenizer_encoder
     """: CONVOLUTIONAL,
-    "inkling_audio inkling_vision": (
-        Note("no positional encoding: frames and patches are projected one by one, and the text model has the order"),
+    "inkling_audio inkling_vision": Note(
+        "no positional encoding: frames and patches are projected one by one, and the text model has the order"
     ),
-    "fun_asr_nano_adaptor": (Note("no positional encoding of its own"),),
-    "qwen2_5_omni_dit qwen3_omni_moe_code2wav": (Rope(),),
-    "vibevoice_diffusion": (Note("no positional encoding: the inputs are single vectors"),),
+    "fun_asr_nano_adaptor": Note("no positional encoding of its own"),
+    "qwen2_5_omni_dit qwen3_omni_moe_code2wav": Rope(),
+    "vibevoice_diffusion": Note("no positional encoding: the inputs are single vectors"),
 }
 
 AUDIO = by_model_type(_TABLE)

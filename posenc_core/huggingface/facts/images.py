@@ -9,19 +9,15 @@ from .kinds import CONVOLUTIONAL, Axial, Facts, If, Lack, Note, Part, Patches, R
 from .records import by_model_type
 from .scores import PatchWindow, Windows
 
-_NO_ORDER: Facts = (Note("no positional encoding of its own"),)
 RANDOM = Lack("random Fourier features of points, boxes and cells, sines first, whose matrix is in the checkpoint")
 _DECOMPOSED = Lack("decomposed relative positions: scores of queries with learned vectors of rows and of columns")
 _RESAMPLED = Note("rows are resampled to the grid of each image")
 _CONTINUOUS = Lack("the continuous relative bias of Swin v2: a perceptron of logarithmic offsets")
-_SAM: Facts = (
-    If("use_abs_pos", (True,), (Patches(0),), default=True),
-    If("use_rel_pos", (True,), (_DECOMPOSED,), default=True),
-)
-_BEIT: Facts = (
-    If("use_absolute_position_embeddings", (True,), (Patches(),), default=False),
-    If("use_relative_position_bias", (True,), (PatchWindow("each layer has a table of its own"),), default=False),
-    If("use_shared_relative_position_bias", (True,), (PatchWindow("all layers share a table"),), default=False),
+_SAM = (If("use_abs_pos", (True,), Patches(0), default=True), If("use_rel_pos", (True,), _DECOMPOSED, default=True))
+_BEIT = (
+    If("use_absolute_position_embeddings", (True,), Patches(), default=False),
+    If("use_relative_position_bias", (True,), PatchWindow("each layer has a table of its own"), default=False),
+    If("use_shared_relative_position_bias", (True,), PatchWindow("all layers share a table"), default=False),
     Note("without the three keys that turn them on, it has no positional encoding"),
 )
 _FROM_1 = "rows and columns count from 1; they are divided by the height and width, and multiplied by 2π"
@@ -29,26 +25,22 @@ SCALED = Note(_FROM_1)
 _FEATURES = Note("rows and columns of the feature map count from 0; the stage that attends has the encoding")
 _ANCHORS = Lack("sinusoids of the coordinates of boxes or points, through a perceptron, as positions of queries")
 _QUERIES = Note("positions of object queries are learned, one row for each")
-_PYRAMID: Facts = (SineGrid("timm_interleaved", "encoder_hidden_dim", "positional_encoding_temperature"), _FEATURES)
+_PYRAMID = (SineGrid("timm_interleaved", "encoder_hidden_dim", "positional_encoding_temperature"), _FEATURES)
 
 
 def _sine_or_rows(base: Size = 10000, scaled: Note = SCALED) -> Facts:
     rows = Lack("learned rows and columns, 50 of each, side by side")
     sines: Facts = (SineGrid("tatp22", "d_model", base), scaled)
     unknown = Lack("an encoding of this `position_embedding_type`, which the model does not know")
-    sine_or_unknown = If("position_embedding_type", ("sine",), sines, (unknown,), default="sine")
-    return (If("position_embedding_type", ("learned",), (rows,), (sine_or_unknown,)), _QUERIES)
+    sine_or_unknown = If("position_embedding_type", ("sine",), sines, unknown, default="sine")
+    return (If("position_embedding_type", ("learned",), rows, sine_or_unknown), _QUERIES)
 
 
 _ROTATED = Axial()
 _VIDEO_ROTATED = Axial("time, height and width")
-_NUMBERED: Facts = (Rows("num_position_embeddings", name="patches"), _RESAMPLED, _ROTATED)
-_GLM: Facts = (Patches(0), _RESAMPLED, _ROTATED)
-_MUSE: Facts = (
-    Rows("pos_emb_height * pos_emb_width", name="patches"),
-    _RESAMPLED,
-    _ROTATED,
-)
+_NUMBERED = (Rows("num_position_embeddings", name="patches"), _RESAMPLED, _ROTATED)
+_GLM = (Patches(0), _RESAMPLED, _ROTATED)
+_MUSE = (Rows("pos_emb_height * pos_emb_width", name="patches"), _RESAMPLED, _ROTATED)
 
 _TABLE: dict[str, Facts] = {
     # Learned rows of patches.
@@ -58,46 +50,44 @@ _TABLE: dict[str, Facts] = {
         instructblip_vision_model instructblipvideo_vision_model kosmos_2_vision_model mgp-str
         metaclip_2_vision_model owlv2_vision_model owlvit_vision_model unlimited_ocr_vision_encoder vit vit_msn
         tipsv2_vision_model vitpose_backbone xclip_vision_model
-    """: (Patches(),),
-    "idefics_vision": (Patches(dim="embed_dim"),),
-    "deit": (Patches(2),),
-    "pixio": (Patches("n_cls_tokens"),),
+    """: Patches(),
+    "idefics_vision": Patches(dim="embed_dim"),
+    "deit": Patches(2),
+    "pixio": Patches("n_cls_tokens"),
     """
         glm_image_vision granite_docling_vision groupvit_vision_model ijepa janus_vision_model
         minicpm_ocr_vision ovis2_vision siglip_vision_model
-    """: (Patches(0),),
+    """: Patches(0),
     """
         idefics2_vision idefics3_vision minicpmv4_6_vision minicpmv4_7_vision phi4_multimodal_vision smolvlm_vision
     """: (Patches(0), Note("patches of images of other shapes take the rows of the nearest places")),
     "eomt videomt": (Patches(0), Note("prefix tokens have no rows"), Note("queries and keys are not rotated")),
-    "internvl_vision qianfan_ocr_vision": (
-        If("use_absolute_position_embeddings", (False,), (), (Patches(),), default=True),
-    ),
+    "internvl_vision qianfan_ocr_vision": If("use_absolute_position_embeddings", (False,), (), Patches(), default=True),
     "cosmos3_edge_vision siglip2_vision_model": (Rows("num_patches", name="patches"), _RESAMPLED),
     "molmo2_vision": (Rows("num_position_embeddings", name="patches"), _RESAMPLED),
     "radio": (Patches(0, image="max_img_size"), _RESAMPLED),
     "hunyuan_vl_vision": (Patches(1, image="max_image_size"), _RESAMPLED),
-    "aimv2_vision_model": (If("is_native", (True,), (SineGrid("timm_interleaved"),), (Patches(0),)),),
-    "hiera": (Patches(0, patch="patch_stride", dim="embed_dim"),),
+    "aimv2_vision_model": If("is_native", (True,), SineGrid("timm_interleaved"), Patches(0)),
+    "hiera": Patches(0, patch="patch_stride", dim="embed_dim"),
     "vitdet": (
         If("use_absolute_position_embeddings", (False,), (), (Patches(image="pretrain_image_size"), _RESAMPLED)),
-        If("use_relative_position_embeddings", (True,), (_DECOMPOSED,)),
+        If("use_relative_position_embeddings", (True,), _DECOMPOSED),
     ),
-    "lw_detr_vit": (
-        If("use_absolute_position_embeddings", (False,), (), (Patches(image="pretrain_image_size"), _RESAMPLED)),
+    "lw_detr_vit": If(
+        "use_absolute_position_embeddings", (False,), (), (Patches(image="pretrain_image_size"), _RESAMPLED)
     ),
     "seggpt": (
         Patches(image="pretrain_image_size"),
         _RESAMPLED,
-        If("use_relative_position_embeddings", (False,), (), (_DECOMPOSED,)),
+        If("use_relative_position_embeddings", (False,), (), _DECOMPOSED),
     ),
     "rf_detr_dinov2": (Patches(), Note("rows are resampled to each window of the image")),
     "vilt": (Rows(name="tokens"), Patches()),
-    "yolos": (Lack("learned rows of patches, before a class token and `num_detection_tokens` others, for each layer"),),
+    "yolos": Lack("learned rows of patches, before a class token and `num_detection_tokens` others, for each layer"),
     "timesformer": (Patches(), Rows("num_frames", name="frames")),
-    "vivit": (Lack("learned rows of the patches of a video, `tubelet_size` frames deep, after a class token"),),
-    "videoprism_vision_model": (Lack("learned rows of patches, `tubelet_size` high and wide, and of frames"),),
-    "pvt": (Lack("learned rows of patches, for each stage of the pyramid, after a class token in the last"),),
+    "vivit": Lack("learned rows of the patches of a video, `tubelet_size` frames deep, after a class token"),
+    "videoprism_vision_model": Lack("learned rows of patches, `tubelet_size` high and wide, and of frames"),
+    "pvt": Lack("learned rows of patches, for each stage of the pyramid, after a class token in the last"),
     "pix2struct_vision_model": (Rows("seq_len", name="rows of patches"), Rows("seq_len", name="columns of patches")),
     "kosmos_2_5_vision_model": (
         Rows("max_num_patches", name="rows of patches"),
@@ -111,47 +101,44 @@ _TABLE: dict[str, Facts] = {
     "videomae": (
         Sines("interleaved", name="patches"),
         Note("patches of the video are numbered frame by frame, row by row"),
-        Part("decoder", (Sines("interleaved", dim="decoder_hidden_size", name="patches"),)),
+        Part("decoder", Sines("interleaved", dim="decoder_hidden_size", name="patches")),
     ),
     "vit_mae": (
         SineGrid("mae", name="patches"),
         Note("a checkpoint has the rows, after a row of zeros for the class token"),
-        Part("decoder", (SineGrid("mae", dim="decoder_hidden_size", name="patches"),)),
+        Part("decoder", SineGrid("mae", dim="decoder_hidden_size", name="patches")),
     ),
     # Windows.
     "swin maskformer-swin donut-swin": (
         Windows(),
-        If("use_absolute_embeddings", (True,), (Patches(0, dim="embed_dim"),), default=False),
+        If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), default=False),
     ),
-    "swin2sr swinv2": (
-        _CONTINUOUS,
-        If("use_absolute_embeddings", (True,), (Patches(0, dim="embed_dim"),), default=False),
-    ),
-    "focalnet": (If("use_absolute_embeddings", (True,), (Patches(0, dim="embed_dim"),), CONVOLUTIONAL, default=False),),
+    "swin2sr swinv2": (_CONTINUOUS, If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), default=False)),
+    "focalnet": If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), CONVOLUTIONAL, default=False),
     "beit data2vec-vision": _BEIT,
-    "dinat": (Lack("a learned number for each head and offset in a neighbourhood, that of neighbourhood attention"),),
-    "levit": (Lack("a learned number for each head and absolute offset, in rows and columns"),),
+    "dinat": Lack("a learned number for each head and offset in a neighbourhood, that of neighbourhood attention"),
+    "levit": Lack("a learned number for each head and absolute offset, in rows and columns"),
     # Segment Anything.
     """
         deepseek_ocr2_sam_vision_model got_ocr2_vision pp_chart2table_vision pp_formulanet_vision sam_hq_vision_model
         sam_vision_model slanext_vision unlimited_ocr_sam_vision_model
     """: _SAM,
-    "sam2_hiera_det_model": (Lack("learned rows of a coarse grid, resampled, and of a window, repeated"),),
+    "sam2_hiera_det_model": Lack("learned rows of a coarse grid, resampled, and of a window, repeated"),
     """
         edgetam_prompt_encoder edgetam_video_prompt_encoder sam2_prompt_encoder sam2_video_prompt_encoder
         sam3_tracker_prompt_encoder sam3_tracker_video_prompt_encoder sam_hq_prompt_encoder sam_prompt_encoder
-    """: (RANDOM,),
+    """: RANDOM,
     """
         edgetam_mask_decoder edgetam_video_mask_decoder sam2_mask_decoder sam2_video_mask_decoder sam3_mask_decoder
         sam3_lite_text_mask_decoder sam3_tracker_mask_decoder sam3_tracker_video_mask_decoder sam_hq_mask_decoder
         sam_mask_decoder sam3_detr_encoder sam3_lite_text_detr_encoder
-    """: (Note("no positional encoding of its own: that of the image and of the prompts is added in each layer"),),
+    """: Note("no positional encoding of its own: that of the image and of the prompts is added in each layer"),
     "sam3_detr_decoder sam3_lite_text_detr_decoder": (
         _ANCHORS,
         Lack("a bias of attention by the distances of boxes to rows and columns, through a perceptron"),
     ),
-    "sam3_geometry_encoder sam3_lite_text_geometry_encoder": (
-        Lack("sinusoids of the coordinates of boxes and points, projected"),
+    "sam3_geometry_encoder sam3_lite_text_geometry_encoder": Lack(
+        "sinusoids of the coordinates of boxes and points, projected"
     ),
     "sam3_vit_model": (Patches(0, image="pretrain_image_size"), Note("rows are repeated over the image"), _ROTATED),
     # Rotary encodings of images, alone and with learned rows.
@@ -159,8 +146,8 @@ _TABLE: dict[str, Facts] = {
         dinov3_vit dots3_note_vision_encoder efficientloftr eomt_dinov3 ernie4_5_vl_moe_vision exaone4_5_vision
         glm5_next_vision glm_ocr_vision lfm3_vl_vision minimax_m3_vl_vision mlcd_vision_model pixtral qwen2_vl_vision
         qwen2_5_omni_vision_encoder qwen2_5_vl_vision sapiens2 video_llama_3_vision
-    """: (_ROTATED,),
-    "vjepa2": (_VIDEO_ROTATED,),
+    """: _ROTATED,
+    "vjepa2": _VIDEO_ROTATED,
     """
         cohere_compass_vision interns1_pro_vision qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder
         qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision
@@ -191,8 +178,8 @@ _TABLE: dict[str, Facts] = {
         Rows("mm_posemb_size", "mm_embed_dim", name="columns of patches"),
         Rows("mm_posemb_size", "mm_embed_dim", name="rows of patches"),
     ),
-    "gemma3n_vision timm_backbone timm_wrapper": (
-        Lack("the vision model of the library timm by the name of `architecture`"),
+    "gemma3n_vision timm_backbone timm_wrapper": Lack(
+        "the vision model of the library timm by the name of `architecture`"
     ),
     # Convolutions.
     """
@@ -203,7 +190,7 @@ _TABLE: dict[str, Facts] = {
     """: CONVOLUTIONAL,
     """
         flava_multimodal_model idefics2_perceiver idefics_perciever molmo2_adapter
-    """: (Note("no positional encoding: the inputs have one, and it attends to them by learned queries"),),
+    """: Note("no positional encoding: the inputs have one, and it attends to them by learned queries"),
     # Detection, with a backbone.
     "conditional_detr detr table-transformer": _sine_or_rows(),
     "deformable_detr": _sine_or_rows(scaled=Note(_FROM_1.replace("count from 1", "count from 1/2"))),
@@ -217,16 +204,12 @@ _TABLE: dict[str, Facts] = {
         _ANCHORS,
     ),
     "d_fine deimv2 pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 rt_detr rt_detr_v2": _PYRAMID,
-    "lw_detr rf_detr": (_ANCHORS,),
+    "lw_detr rf_detr": _ANCHORS,
     "pp_doclayout_v2_reading_order": (
         Rows(offset="padding"),
         Lack("rows of boxes, and T5's buckets of the offsets of tokens and boxes, with sinusoids of pairs of boxes"),
     ),
-    "mask2former oneformer": (
-        SineGrid("tatp22", "hidden_dim"),
-        SCALED,
-        _QUERIES,
-    ),
+    "mask2former oneformer": (SineGrid("tatp22", "hidden_dim"), SCALED, _QUERIES),
     "maskformer": (SineGrid("tatp22", "decoder_config.d_model"), SCALED, _QUERIES),
 }
 IMAGES = by_model_type(_TABLE)

@@ -92,7 +92,12 @@ class Part(NamedTuple):
 
 
 Fact: TypeAlias = Encoding | Rope | Factor | FourAxes | Axial | If | Part
-Facts: TypeAlias = tuple[Fact, ...]
+Facts: TypeAlias = Fact | tuple[Fact, ...]
+
+
+def as_tuple(facts: Facts) -> tuple[Fact, ...]:
+    """Return facts as a tuple, also where there is one, which is a named tuple."""
+    return facts if type(facts) is tuple else (facts,)  # type: ignore[return-value]
 
 
 def both_parts(*facts: Fact) -> Facts:
@@ -296,7 +301,7 @@ class Note(NamedTuple):
         return {"notes": (self.text,)}
 
 
-CONVOLUTIONAL: Facts = (Note("no positional encoding: convolutions tell the order"),)
+CONVOLUTIONAL = Note("no positional encoding: convolutions tell the order")
 
 
 class Lack(NamedTuple):

@@ -53,8 +53,7 @@ _READS_BOTH = Quirks(reads=(_SHARE, _LATENT))
 _SQUARING: dict[str, Any] = {"squares_factor": True, "quirks": _READS_LATENT}
 _STREAMING = Quirks(reads=(_SHARE,), whole_dict=True, loses_share=True)
 _GPT_NEOX = Quirks(
-    reads=(_SHARE, "rotary_pct", "rotary_emb_base"),
-    key_for={"rope_theta": "rotary_emb_base", _SHARE: "rotary_pct"},
+    reads=(_SHARE, "rotary_pct", "rotary_emb_base"), key_for={"rope_theta": "rotary_emb_base", _SHARE: "rotary_pct"}
 )
 _MODERN = Quirks(reads=("global_rope_theta",), key_for={"rope_theta": "global_rope_theta"})
 _CONFORMER = Quirks(reads=("rotary_embedding_base",))

@@ -10,20 +10,18 @@ from .records import by_model_type
 from .scores import Buckets, Shifted, Slopes
 
 _DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
-_BOXES: Facts = tuple(
-    Rows("max_2d_position_embeddings", name=f"{what} of a box") for what in ("x", "y", "height", "width")
-)
-_NARROW_BOXES: Facts = (
+_BOXES = tuple(Rows("max_2d_position_embeddings", name=f"{what} of a box") for what in ("x", "y", "height", "width"))
+_NARROW_BOXES = (
     Rows("max_2d_position_embeddings", dim="coordinate_size", name="x of a box"),
     Rows("max_2d_position_embeddings", dim="coordinate_size", name="y of a box"),
     Rows("max_2d_position_embeddings", dim="shape_size", name="height of a box"),
     Rows("max_2d_position_embeddings", dim="shape_size", name="width of a box"),
 )
-_LAYOUT_BIAS: Facts = (
+_LAYOUT_BIAS = (
     If(
         "has_relative_attention_bias",
         (True,),
-        (Buckets("both", "num_attention_heads", "rel_pos_bins", "max_rel_pos", "tokens"),),
+        Buckets("both", "num_attention_heads", "rel_pos_bins", "max_rel_pos", "tokens"),
         default=True,
     ),
     If(
@@ -39,36 +37,23 @@ _LAYOUT_BIAS: Facts = (
 _SINUSOIDAL = Sines("interleaved", dim="emb_dim")
 _PADDED = Rows(offset="padding")
 _AFTER_PADDING = Sines("tensor2tensor", dim="d_model", start="padding")
-_SERIES: Facts = (
-    Part("encoder", (Sines("concatenated", dim="d_model"),)),
-    Part(
-        "decoder",
-        (Sines("concatenated", dim="d_model"), Note("the first value has the position `context_length`")),
-    ),
+_SERIES = (
+    Part("encoder", Sines("concatenated", dim="d_model")),
+    Part("decoder", (Sines("concatenated", dim="d_model"), Note("the first value has the position `context_length`"))),
 )
-_T5: Facts = (
+_T5 = (
     Part("encoder", (Buckets("both"), Note("all layers have the bias of the first"))),
     Part("decoder", (Buckets("past"), Note("cross-attention has no bias; all layers have that of the first"))),
 )
 
 
-def _learned_rows(dim: str, length: str = "max_position_embeddings") -> Facts:
-    return (Rows(length, dim),)
-
-
-def _learned_parts(*, offset: int = 0, more: int = 0) -> Facts:
-    return both_parts(Rows(dim="d_model", offset=offset, more=more))
-
-
 _TABLE: dict[str, Facts] = {
-    "falcon_mamba jamba mamba mamba2 rwkv xlstm zamba": (
-        Note("no positional encoding: layers that read one token after the other tell the order"),
+    "falcon_mamba jamba mamba mamba2 rwkv xlstm zamba": Note(
+        "no positional encoding: layers that read one token after the other tell the order"
     ),
-    "glm5_next_text moshi_depth": (Note("no positional encoding: only causal attention tells the order"),),
-    "perceiver": (
-        Lack(
-            "the encoding of the inputs, Fourier features or learned rows, which the preprocessor in the code chooses"
-        ),
+    "glm5_next_text moshi_depth": Note("no positional encoding: only causal attention tells the order"),
+    "perceiver": Lack(
+        "the encoding of the inputs, Fourier features or learned rows, which the preprocessor in the code chooses"
     ),
     # Learned rows, from position 0 on.
     """
@@ -77,13 +62,13 @@ _TABLE: dict[str, Facts] = {
         megatron-bert mobilebert owlvit_text_model owlv2_text_model aimv2_text_model clip_text_model clipseg_text_model
         groupvit_text_model metaclip_2_text_model siglip_text_model siglip2_text_model xclip_text_model roc_bert
         sam3_lite_text_text_model splinter
-    """: _learned_rows("hidden_size"),
-    "albert electra squeezebert": _learned_rows("embedding_size"),
-    "rembert": _learned_rows("input_embedding_size"),
-    "gpt2 gpt-sw3 gpt_bigcode imagegpt openai-gpt": _learned_rows("n_embd", "n_positions"),
-    "coarse_acoustics fine_acoustics semantic": _learned_rows("hidden_size", "block_size"),
-    "distilbert": (Rows(dim="dim"),),
-    "flaubert xlm": (If("sinusoidal_embeddings", (True,), (_SINUSOIDAL,), _learned_rows("emb_dim")),),
+    """: Rows(),
+    "albert electra squeezebert": Rows(dim="embedding_size"),
+    "rembert": Rows(dim="input_embedding_size"),
+    "gpt2 gpt-sw3 gpt_bigcode imagegpt openai-gpt": Rows("n_positions", "n_embd"),
+    "coarse_acoustics fine_acoustics semantic": Rows("block_size"),
+    "distilbert": Rows(dim="dim"),
+    "flaubert xlm": If("sinusoidal_embeddings", (True,), _SINUSOIDAL, Rows(dim="emb_dim")),
     "tapas": (
         Rows(),
         Note("positions start again in each cell of a table unless `reset_position_index_per_cell` is False"),
@@ -91,7 +76,7 @@ _TABLE: dict[str, Facts] = {
     "visual_bert": (Rows(), Rows(name="image features")),
     "lxmert": (Rows(), Lack("the boxes of image regions, by a linear layer")),
     "bros": (Rows(), Lack("scores by sinusoids of the offsets of boxes, projected")),
-    "mra nystromformer yoso": (Rows(offset=2, more=2),),
+    "mra nystromformer yoso": Rows(offset=2, more=2),
     "decision_transformer": (
         Rows("max_ep_len", name="time steps"),
         Rows("n_positions"),
@@ -101,17 +86,9 @@ _TABLE: dict[str, Facts] = {
     """
         altclip_text_model bridgetower_text_model camembert clap_text_model data2vec-text ibert longformer markuplm
         roberta roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod
-    """: (_PADDED,),
-    "luke": (
-        _PADDED,
-        Rows(name="entities"),
-        Note("the row of an entity is the mean of the rows of its words"),
-    ),
-    "mpnet": (
-        _PADDED,
-        Buckets("both", "num_attention_heads", distance=128),
-        Note("all layers have the same bias"),
-    ),
+    """: _PADDED,
+    "luke": (_PADDED, Rows(name="entities"), Note("the row of an entity is the mean of the rows of its words")),
+    "mpnet": (_PADDED, Buckets("both", "num_attention_heads", distance=128), Note("all layers have the same bias")),
     # Boxes on a page.
     "layoutlm": (Rows(), *_BOXES),
     "layoutlmv2 layoutxlm": (
@@ -132,79 +109,63 @@ _TABLE: dict[str, Facts] = {
         Lack("rows of boxes, x, y, height and width, side by side and projected, in a second stream of layers"),
     ),
     # Learned rows in an encoder and a decoder.
-    "bigbird_pegasus blenderbot blenderbot-small": _learned_parts(),
-    "bart mbart mvp plbart": _learned_parts(offset=2, more=2),
+    "bigbird_pegasus blenderbot blenderbot-small": both_parts(Rows(dim="d_model")),
+    "bart mbart mvp plbart": both_parts(Rows(dim="d_model", offset=2, more=2)),
     "led": (
-        Part("encoder", (Rows("max_encoder_position_embeddings", "d_model"),)),
-        Part("decoder", (Rows("max_decoder_position_embeddings", "d_model"),)),
+        Part("encoder", Rows("max_encoder_position_embeddings", "d_model")),
+        Part("decoder", Rows("max_decoder_position_embeddings", "d_model")),
     ),
     "prophetnet": (
-        Part("encoder", (_PADDED,)),
+        Part("encoder", _PADDED),
         Part(
-            "decoder",
-            (_PADDED, Lack("scores of queries with learned vectors of T5's buckets, for each n-gram stream")),
+            "decoder", (_PADDED, Lack("scores of queries with learned vectors of T5's buckets, for each n-gram stream"))
         ),
     ),
-    "biogpt opt": (Rows(offset=2, more=2, dim="hidden_size"),),
-    "pp_formulanet_text": (Rows(offset=2, more=2, dim="d_model"),),
-    "trocr": (
-        If(
-            "use_learned_position_embeddings",
-            (False,),
-            (_AFTER_PADDING,),
-            (Rows(offset=2, more=2, dim="d_model"),),
+    "biogpt opt": Rows(offset=2, more=2, dim="hidden_size"),
+    "pp_formulanet_text": Rows(offset=2, more=2, dim="d_model"),
+    "trocr": If("use_learned_position_embeddings", (False,), _AFTER_PADDING, Rows(offset=2, more=2, dim="d_model")),
+    "reformer": If(
+        "axial_pos_embds",
+        (False,),
+        Rows(),
+        (
+            Rows("axial_pos_shape.0", "axial_pos_embds_dim.0", name="rows of tokens"),
+            Rows("axial_pos_shape.1", "axial_pos_embds_dim.1", name="columns of tokens"),
+            Note("tokens fill a grid row by row; the columns for its two axes stand side by side"),
         ),
-    ),
-    "reformer": (
-        If(
-            "axial_pos_embds",
-            (False,),
-            (Rows(),),
-            (
-                Rows("axial_pos_shape.0", "axial_pos_embds_dim.0", name="rows of tokens"),
-                Rows("axial_pos_shape.1", "axial_pos_embds_dim.1", name="columns of tokens"),
-                Note("tokens fill a grid row by row; the columns for its two axes stand side by side"),
-            ),
-            default=True,
-        ),
+        default=True,
     ),
     # Sinusoids.
-    "ctrl": (Sines("concatenated", dim="n_embd"),),
+    "ctrl": Sines("concatenated", dim="n_embd"),
     "marian pegasus": both_parts(Sines("concatenated", dim="d_model")),
     "pegasus_x": both_parts(Sines("tensor2tensor", dim="d_model")),
     "fsmt m2m_100 nllb-moe speech_to_text": both_parts(_AFTER_PADDING),
-    "xglm": (Sines("tensor2tensor", dim="d_model", start=2),),
-    "kosmos_2_text_model kosmos_2_5_text_model": (Sines("tensor2tensor", dim="embed_dim", start="padding"),),
-    "tipsv2_text_model": (Sines("tensor2tensor"),),
+    "xglm": Sines("tensor2tensor", dim="d_model", start=2),
+    "kosmos_2_text_model kosmos_2_5_text_model": Sines("tensor2tensor", dim="embed_dim", start="padding"),
+    "tipsv2_text_model": Sines("tensor2tensor"),
     "videoprism_text_model": (
         Sines("concatenated"),
         Note("positions belong to the tokens before the class token, which has none"),
     ),
-    "musicgen_decoder musicgen_melody_decoder": (CosinesFirst(),),
+    "musicgen_decoder musicgen_melody_decoder": CosinesFirst(),
     "autoformer informer time_series_transformer": _SERIES,
-    "patchtst": (
-        If(
-            "positional_encoding_type",
-            ("random",),
-            (Lack("learned rows of patches"),),
-            (Lack("a table of sines and cosines, less its mean and divided by 10 standard deviations"),),
-        ),
+    "patchtst": If(
+        "positional_encoding_type",
+        ("random",),
+        Lack("learned rows of patches"),
+        Lack("a table of sines and cosines, less its mean and divided by 10 standard deviations"),
     ),
-    "patchtsmixer": (
-        If(
-            "use_positional_encoding",
-            (True,),
-            (Lack("rows of patches: learned, or sinusoids less their mean and divided by their deviation"),),
-            (Note("no positional encoding: the model mixes patches by their place"),),
-        ),
+    "patchtsmixer": If(
+        "use_positional_encoding",
+        (True,),
+        Lack("rows of patches: learned, or sinusoids less their mean and divided by their deviation"),
+        Note("no positional encoding: the model mixes patches by their place"),
     ),
-    "timesfm": (
-        If(
-            "use_positional_embedding",
-            (True,),
-            (Lack("sinusoids between `min_timescale` and `max_timescale`, from the first value that is not padding"),),
-            (Note("no positional encoding: `use_positional_embedding` is False, and attention is causal"),),
-        ),
+    "timesfm": If(
+        "use_positional_embedding",
+        (True,),
+        Lack("sinusoids between `min_timescale` and `max_timescale`, from the first value that is not padding"),
+        Note("no positional encoding: `use_positional_embedding` is False, and attention is causal"),
     ),
     # T5.
     "longt5 mt5 pop2piano switch_transformers t5": _T5,
@@ -223,81 +184,70 @@ _TABLE: dict[str, Facts] = {
                 Lack("T5's buckets of the distances of boxes, times a factor, by rows and by columns"),
             ),
         ),
-        Part("decoder", (Buckets("past"),)),
+        Part("decoder", Buckets("past")),
     ),
     # ALiBi.
-    "bloom": (
-        Slopes("n_head"),
-        Note("the bias is the slope times the position of the key, the same for the softmax"),
-    ),
-    "mpt": (Slopes("n_heads", ("attn_config.alibi_bias_max", 8)),),
-    "falcon": (
-        If(
-            "alibi",
-            (True,),
-            (
-                Slopes("num_attention_heads"),
-                Note("slopes are rounded to bfloat16, and the bias is divided by the root of the width of a head"),
-            ),
-            (Rope(),),
-            default=False,
+    "bloom": (Slopes("n_head"), Note("the bias is the slope times the position of the key, the same for the softmax")),
+    "mpt": Slopes("n_heads", ("attn_config.alibi_bias_max", 8)),
+    "falcon": If(
+        "alibi",
+        (True,),
+        (
+            Slopes("num_attention_heads"),
+            Note("slopes are rounded to bfloat16, and the bias is divided by the root of the width of a head"),
         ),
+        Rope(),
+        default=False,
     ),
     # Other scores.
     "deberta deberta-v2": (
-        If("position_biased_input", (True,), (Rows(),), default=True),
-        If("relative_attention", (True,), (_DISENTANGLED,)),
+        If("position_biased_input", (True,), Rows(), default=True),
+        If("relative_attention", (True,), _DISENTANGLED),
     ),
     "xlnet": (
         If(
             "clamp_len",
             (-1, 0, None),
-            (Shifted(heads="n_head", dim="d_model", interleaved=False),),
-            (Shifted("clamp_len", heads="n_head", dim="d_model", interleaved=False),),
+            Shifted(heads="n_head", dim="d_model", interleaved=False),
+            Shifted("clamp_len", heads="n_head", dim="d_model", interleaved=False),
         ),
         Note("W_r is `r`, u is `r_w_bias` and v is `r_r_bias`; `r_s_bias` tells tokens of other segments apart"),
     ),
-    "funnel": (Lack("factorized relative attention of Funnel, whose distances grow with pooling"),),
-    "cpmant": (Lack("T5's buckets, with buckets of their own for tokens of other segments"),),
+    "funnel": Lack("factorized relative attention of Funnel, whose distances grow with pooling"),
+    "cpmant": Lack("T5's buckets, with buckets of their own for tokens of other segments"),
     "inkling_text inkling2_text": (
         Lack("learned relative logits: a projection of each token by the distance, up to a largest one"),
         Factor(),
     ),
     # Rotary encodings, and others with them.
-    "esm": (
+    "esm": If(
+        "position_embedding_type",
+        ("rotary",),
+        Rope(),
         If(
             "position_embedding_type",
-            ("rotary",),
-            (Rope(),),
-            (
-                If(
-                    "position_embedding_type",
-                    ("absolute",),
-                    (_PADDED,),
-                    (Lack("relative keys, which the model no longer reads"),),
-                    default="absolute",
-                ),
-            ),
+            ("absolute",),
+            _PADDED,
+            Lack("relative keys, which the model no longer reads"),
+            default="absolute",
         ),
     ),
     "roformer": (
         Rope(),
-        If("rotary_value", (True,), (Lack("values are rotated as well: `rotary_value`"),)),
+        If("rotary_value", (True,), Lack("values are rotated as well: `rotary_value`")),
         Note("sinusoids rotate queries and keys: `embed_positions` is their table"),
     ),
-    "clvp_encoder": (
-        Lack("RoPE of queries, keys and values, as wide as `projection_dim // (2 * num_attention_heads)`, at least 32"),
+    "clvp_encoder": Lack(
+        "RoPE of queries, keys and values, as wide as `projection_dim // (2 * num_attention_heads)`, at least 32"
     ),
-    "hunyuan_vl_text": (FourAxes(),),
+    "hunyuan_vl_text": FourAxes(),
     # Queries whose order does not matter.
-    "blip_2_qformer": (
-        If(
-            "use_qformer_text_input",
-            (True,),
-            (Rows(),),
-            (Note("no positional encoding: learned queries attend to an image"),),
-            default=False,
-        ),
+    "blip_2_qformer": If(
+        "use_qformer_text_input",
+        (True,),
+        Rows(),
+        Note("no positional encoding: learned queries attend to an image"),
+        default=False,
     ),
 }
 

@@ -157,6 +157,4 @@ REFUSED = {
     "efficientloftr": "it rotates queries and keys before they are split into heads",
     "vjepa2": "it multiplies the two channels of a pair by different angles, which is not a rotation",
 }
-HARMLESS = {
-    *("memory_attention_rope_dropout", "memory_attention_rope_feat_sizes", "memory_attention_rope_k_sizes"),
-}
+HARMLESS = {*("memory_attention_rope_dropout", "memory_attention_rope_feat_sizes", "memory_attention_rope_k_sizes")}
