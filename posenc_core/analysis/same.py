@@ -17,16 +17,7 @@ from ..huggingface.dual_chunk import KEY as CHUNKS
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
 from .causes import Cause, causes
-from .differences import (
-    TOLERANCE,
-    Difference,
-    FirstOff,
-    PairDifference,
-    Property,
-    check_tolerance,
-    difference,
-    is_same,
-)
+from .differences import TOLERANCE, Difference, FirstOff, PairDifference, Property, check_tolerance, difference, is_same
 
 LONGEST = 2**17  # positions that are compared where no config says a length
 SWITCHES = (*FLAGS, "position_embedding_type", "model_type")

@@ -78,10 +78,7 @@ class _Model:
             return layout | heads | self.lengths() | {"rope_parameters": full}
         if (width := sliding.pop("head_dim")) != heads["head_dim"]:
             heads |= {"swa_head_dim": width}
-        layers = {
-            "full_attention": None if self.name in facts.ONLY_SLIDING else full,
-            "sliding_attention": sliding,
-        }
+        layers = {"full_attention": None if self.name in facts.ONLY_SLIDING else full, "sliding_attention": sliding}
         return layout | heads | self.lengths() | {"rope_parameters": layers}
 
     def rotates(self) -> bool:

@@ -51,11 +51,7 @@ def from_params(params: Config) -> dict[str, Any]:
     return (
         others
         | {key: size for key, size in sizes.items() if size}
-        | {
-            "rope_parameters": rope,
-            "rotary_emb_interleaved": True,
-            "layout_from": "params.json",
-        }
+        | {"rope_parameters": rope, "rotary_emb_interleaved": True, "layout_from": "params.json"}
     )
 
 

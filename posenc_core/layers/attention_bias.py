@@ -5,14 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .._array_api.checks import (
-    check_broadcasts,
-    check_rank,
-    check_width,
-    is_specialized,
-    is_static,
-    shown,
-)
+from .._array_api.checks import check_broadcasts, check_rank, check_width, is_specialized, is_static, shown
 from .._array_api.namespace import in_float32, namespace_of, shape_of
 from ..attention import AttentionInputs
 from ..encodings import Scoring

@@ -17,15 +17,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_decimals, check_rank, host_array, shown
 from ..positions.sequences import from_array
-from ._fixed_point import (
-    TURN_BITS,
-    VALUE_BITS,
-    Float64s,
-    Frequencies,
-    exact_cos_sin,
-    high_precision,
-    nearest_float32,
-)
+from ._fixed_point import TURN_BITS, VALUE_BITS, Float64s, Frequencies, exact_cos_sin, high_precision, nearest_float32
 from ._rounding import Table, round_or_recompute, rows_at_a_time
 from .sincos import DType, check_dtype
 
@@ -34,11 +26,7 @@ _BLOCK = 2**14  # products: float64 temporaries of this size fit into the second
 
 
 def cos_sin_of_sums(
-    positions: npt.NDArray[Any],
-    turns: Float64s,
-    *,
-    factors: Frequencies | None = None,
-    dtype: DType = np.float32,
+    positions: npt.NDArray[Any], turns: Float64s, *, factors: Frequencies | None = None, dtype: DType = np.float32
 ) -> tuple[Table, Table]:
     """Compute cosine and sine of `sum(positions[a] * turns[a])` turns, each `(..., length, features)`.
 

@@ -15,26 +15,9 @@ import numpy as np
 from .._array_api.checks import check_decimals, check_rank, check_type, shown
 from ..positions.sequences import from_array
 from ._angle_addition import are_consecutive, block_length, bounds_at_steps, write_consecutive
-from ._fixed_point import (
-    VALUE_BITS,
-    Float64s,
-    Frequencies,
-    high_precision,
-    nearest_float32,
-    turns_of,
-    wrapped_angles,
-)
+from ._fixed_point import VALUE_BITS, Float64s, Frequencies, high_precision, nearest_float32, turns_of, wrapped_angles
 from ._float64 import write_float64
-from ._rounding import (
-    Envelope,
-    Positions,
-    Table,
-    TableSpec,
-    float_factors,
-    growth,
-    round_or_recompute,
-    rows_at_a_time,
-)
+from ._rounding import Envelope, Positions, Table, TableSpec, float_factors, growth, round_or_recompute, rows_at_a_time
 
 __all__ = ["Envelope", "Positions", "Table", "cos_sin", "cos_sin_of_float32", "write_cos_sin", "write_derivatives"]
 

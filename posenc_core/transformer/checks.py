@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import (
-    check_floating,
-    check_known,
-    check_numbers,
-    check_rank,
-    check_type,
-    shown,
-    sizes_match,
-)
+from .._array_api.checks import check_floating, check_known, check_numbers, check_rank, check_type, shown, sizes_match
 from .config import Transformer
 
 LABELS = "labels"  # the constant that the loss alone needs

@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import (
-    check_even,
-    check_floating,
-    check_integer,
-    check_known,
-    check_rank,
-    check_width,
-    shown,
-)
+from .._array_api.checks import check_even, check_floating, check_integer, check_known, check_rank, check_width, shown
 from .._array_api.namespace import A, Array, Namespace, aligned, dtype_name, namespace_of, shape_of
 from ..encodings import FoPE, RotaryEncoding
 from ..layers.inputs import batch_size, check_positions, sequence_axis
