@@ -47,15 +47,11 @@ class AttentionEncoding(Encoding):
         """How many times as wide as before `prepare` returns queries; scores keep the scale of `head_dim`."""
         return 1
 
-    @property
-    def adds_values(self) -> bool:
-        """Whether it also adds to the result of attention."""
-        return False
+    #: Whether it also adds to the result of attention.
+    adds_values: ClassVar[bool] = False
 
-    @property
-    def sums_later_keys(self) -> bool:
-        """Whether a score depends on later keys through one sum over them, so that the last block may come first."""
-        return False
+    #: Whether a score depends on later keys through one sum over them, so that the last block may come first.
+    sums_later_keys: ClassVar[bool] = False
 
     @abstractmethod
     def check_sizes(self, head_dim: int, num_heads: int, num_kv_heads: int) -> None:

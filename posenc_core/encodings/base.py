@@ -113,10 +113,8 @@ class Encoding(Value):
         """The longest sequence that models with this encoding are known to be for; None if that is not known."""
         return None
 
-    @property
-    def needs_all_keys(self) -> bool:
-        """Whether a score depends on other keys than its own, so that keys cannot be taken block by block."""
-        return False
+    #: Whether a score depends on other keys than its own, so that keys cannot be taken block by block.
+    needs_all_keys: ClassVar[bool] = False
 
     #: The names of those constants and parameters that have one row per position, in the order of `rows`.
     table_names: ClassVar[tuple[str, ...]] = ()

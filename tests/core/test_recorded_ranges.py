@@ -97,8 +97,9 @@ def summary(value):
 
 
 def properties(encoding):
-    """Return the public properties of an encoding, and its parameters."""
-    names = [name for name, _ in inspect.getmembers(type(encoding), lambda one: isinstance(one, property))]
+    """Return the public properties and traits of an encoding, and its parameters."""
+    kinds = property | bool | int | str | tuple
+    names = [name for name, _ in inspect.getmembers(type(encoding), lambda one: isinstance(one, kinds))]
     found = {name: getattr(encoding, name) for name in names if not name.startswith("_")}
     parameters = encoding.parameters() if hasattr(encoding, "parameters") else {}
     return {name: str(value) for name, value in (found | parameters).items()}

@@ -46,15 +46,11 @@ class Scoring(AttentionEncoding):
         if is_static(q.shape[-3]) and q.shape[-3] != self.num_heads:
             raise ValueError(f"`q` must have the {self.num_heads} heads of {shown(self)}, got shape {tuple(q.shape)}.")
 
-    @property
-    def has_offset_table(self) -> bool:
-        """Whether it depends on positions through their offset alone, by a table that never changes."""
-        return False
+    #: Whether it depends on positions through their offset alone, by a table that never changes.
+    has_offset_table: ClassVar[bool] = False
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        """Whether positions or offsets are indices of a table, so that they must be integers."""
-        return False
+    #: Whether positions or offsets are indices of a table, so that they must be integers.
+    needs_integer_positions: ClassVar[bool] = False
 
     def check_positions(self, name: str, positions: npt.NDArray[Any] | range) -> None:
         """Raise unless the encoding has all of these positions."""
@@ -90,7 +86,7 @@ class PositionScoring(Scoring):
         """Return the term added to the scores: `(heads, queries, keys)`, or `(batch, heads, queries, keys)`."""
 
     @property
-    def has_offset_table(self) -> bool:
+    def has_offset_table(self) -> bool:  # type: ignore[override]
         """Whether it has an `offset_table`: by default if it is relative and learns nothing."""
         return self.is_relative and not self.parameters()
 
@@ -149,10 +145,8 @@ class PositionScoring(Scoring):
                 table, column = self.by_offset(weights, table[column : column + count - 1]), 0
         return expand_offsets(table, queries=len(queries), keys=len(keys), first=column)
 
-    @property
-    def is_relative(self) -> bool:
-        """Whether scores depend only on the offset (key less query)."""
-        return True
+    #: Whether scores depend only on the offset (key less query).
+    is_relative: ClassVar[bool] = True
 
     def bias(self, query_positions: Any, key_positions: Any) -> npt.NDArray[np.float32]:
         """Return the bias added to the scores, float32: `(queries,), (keys,) -> (heads, queries, keys)`.
@@ -200,10 +194,8 @@ class ContentScoring(Scoring):
         super().__post_init__()
         check_integer("head_dim", self.head_dim, maximum=WIDEST)
 
-    @property
-    def lookup_inputs(self) -> tuple[str, ...]:
-        """The tokens whose `lookup_tables` have all numbers that scores need: of `"queries"` and `"keys"`, or none."""
-        return ()
+    #: The tokens whose `lookup_tables` have all numbers that scores need: of `"queries"` and `"keys"`, or none.
+    lookup_inputs: ClassVar[tuple[str, ...]] = ()
 
     def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         """Return the products of each token with learned vectors, `(batch, heads, tokens, columns)`, for `score_of`.

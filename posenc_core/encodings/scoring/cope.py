@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..._array_api.checks import check_integer
 from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of, shape_of
@@ -40,9 +41,7 @@ class Cope(ContentScoring):
         super().__post_init__()
         check_integer("max_position", self.max_position)
 
-    @property
-    def needs_all_keys(self) -> bool:
-        return True
+    needs_all_keys: ClassVar[bool] = True
 
     def constants(self, max_len: int) -> Tables:
         return {}

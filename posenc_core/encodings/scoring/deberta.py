@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -59,9 +59,7 @@ class DebertaBias(ContentScoring):
         check_known("terms", self.terms, get_args(Terms))
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     @property
     def _span(self) -> int:
@@ -104,7 +102,7 @@ class DebertaBias(ContentScoring):
         return visible * (1 / math.sqrt(self._terms) - 1)
 
     @property
-    def lookup_inputs(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(OF_TOKENS[name] for name in self.parameters())
 
     def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:

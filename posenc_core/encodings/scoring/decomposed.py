@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -61,9 +61,7 @@ class DecomposedBias(ContentScoring):
         check_integer("prefix_tokens", self.prefix_tokens, minimum=0, maximum=1)
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     @property
     def limit(self) -> int:
@@ -120,9 +118,7 @@ class DecomposedBias(ContentScoring):
             added = added + relative.expand_offsets(xp.matmul(q, xp.matrix_transpose(table)))
         return added * xp.astype(xp.expand_dims(in_window * factor, axis=-3), dtype_of(q))
 
-    @property
-    def lookup_inputs(self) -> tuple[str, ...]:
-        return ("queries",)
+    lookup_inputs: ClassVar[tuple[str, ...]] = ("queries",)
 
     def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         xp = namespace_of(q)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..._array_api.checks import WIDEST, check_integer, check_number, is_specialized
 from ..._array_api.namespace import Array, Weights, namespace_of, paired
@@ -48,9 +48,7 @@ class Fire(PositionScoring):
         check_number("rate", self.rate, above=0)
         check_number("threshold", self.threshold, above=0)
 
-    @property
-    def is_relative(self) -> bool:
-        return False
+    is_relative: ClassVar[bool] = False
 
     def constants(self, max_len: int) -> Tables:
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..._array_api.checks import check_number
 from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
@@ -46,13 +46,9 @@ class ForgettingBias(ContentScoring):
         check_number("gate_bias", self.gate_bias)
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_all_keys(self) -> bool:
-        return True
+    needs_all_keys: ClassVar[bool] = True
 
-    @property
-    def sums_later_keys(self) -> bool:
-        return True
+    sums_later_keys: ClassVar[bool] = True
 
     def constants(self, max_len: int) -> Tables:
         return {}
@@ -71,9 +67,7 @@ class ForgettingBias(ContentScoring):
     def sum_of_keys(self, weights: Weights, content: AttentionInputs) -> Array:
         return sum_of_visible_checked(_log_gates(weights, content.k), content.scores)
 
-    @property
-    def lookup_inputs(self) -> tuple[str, ...]:
-        return ("keys",)
+    lookup_inputs: ClassVar[tuple[str, ...]] = ("keys",)
 
     def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         """Return the sum of `log(sigmoid(w · k + b))` over all keys up to each, `(batch, heads, keys)`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -68,9 +68,7 @@ class Kerple(PositionScoring):
             for name, mean in zip(("r1", "r2"), means, strict=True)
         }
 
-    @property
-    def has_offset_table(self) -> bool:
-        return True
+    has_offset_table: ClassVar[bool] = True
 
     def offset_table(self, weights: Weights, offsets: npt.NDArray[Any]) -> Array:
         return distance_of(np.zeros_like(offsets), offsets, sides=self.sides)

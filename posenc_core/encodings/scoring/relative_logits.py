@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,9 +48,7 @@ class RelativeLogits(ContentScoring):
         check_integer("num_curves", self.num_curves, maximum=WIDEST)
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     def constants(self, max_len: int) -> Tables:
         # by key less query; the column after the last curves is 0
@@ -84,9 +82,7 @@ class RelativeLogits(ContentScoring):
         by_head = xp.reshape(mixed, (*lead, queries, self.num_heads, self.num_curves))
         return xp.permute_dims(xp.matmul(by_head, by_offset), _heads_first(len(lead)))
 
-    @property
-    def lookup_inputs(self) -> tuple[str, ...]:
-        return ("queries",)
+    lookup_inputs: ClassVar[tuple[str, ...]] = ("queries",)
 
     def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         return {"by_offset": self._by_offset(weights, q, weights["distances"])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,9 +49,7 @@ class Sandwich(PositionScoring):
         check_integer("dim", check_even("dim", self.dim), maximum=WIDEST_SANDWICH)
         check_number("base", self.base, above=1)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     def constants(self, max_len: int) -> Tables:
         sums = sandwich_sums_checked(self.max_distance, self.dim, self.base)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from ..._array_api.checks import check_integer, check_known, check_number, is_static
 from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
@@ -48,9 +48,7 @@ class ShawBias(ContentScoring):
         check_known("applies_to", self.applies_to, get_args(AppliesTo))
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     def constants(self, max_len: int) -> Tables:
         return {}
@@ -60,7 +58,7 @@ class ShawBias(ContentScoring):
         return {name: Parameter(shape=(2 * self.max_distance + 1, self.head_dim), std=self.std) for name in names}
 
     @property
-    def adds_values(self) -> bool:
+    def adds_values(self) -> bool:  # type: ignore[override]
         return self.applies_to == "both"
 
     def scores(
@@ -75,7 +73,7 @@ class ShawBias(ContentScoring):
         return namespace_of(q).astype(weights["key_table"], dtype_of(q)) * (1 / math.sqrt(self.head_dim))
 
     @property
-    def lookup_inputs(self) -> tuple[str, ...]:
+    def lookup_inputs(self) -> tuple[str, ...]:  # type: ignore[override]
         return () if self.adds_values else ("queries",)
 
     def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:

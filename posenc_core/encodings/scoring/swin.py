@@ -50,9 +50,7 @@ class SwinBias(PositionScoring):
             raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {shown(self.prefix_tokens)}.")
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     @property
     def limit(self) -> int:
@@ -60,9 +58,7 @@ class SwinBias(PositionScoring):
 
     takes_ranges: ClassVar[bool] = True
 
-    @property
-    def is_relative(self) -> bool:
-        return False
+    is_relative: ClassVar[bool] = False
 
     @property
     def _rows(self) -> int:

@@ -54,9 +54,7 @@ class SwinV2Bias(PositionScoring):
         check_integer("hidden", self.hidden, maximum=WIDEST)
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     @property
     def limit(self) -> int:
@@ -64,9 +62,7 @@ class SwinV2Bias(PositionScoring):
 
     takes_ranges: ClassVar[bool] = True
 
-    @property
-    def is_relative(self) -> bool:
-        return False
+    is_relative: ClassVar[bool] = False
 
     def constants(self, max_len: int) -> Tables:
         height, width = self.window

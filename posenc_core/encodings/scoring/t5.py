@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +46,7 @@ class T5Bias(PositionScoring):
         check_buckets(self.num_buckets, self.max_distance, self.sides)
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     def constants(self, max_len: int) -> Tables:
         return {"buckets": t5_buckets_checked(self.num_buckets, self.max_distance, self.sides)}
@@ -56,9 +54,7 @@ class T5Bias(PositionScoring):
     def parameters(self) -> dict[str, Parameter]:
         return {"table": Parameter(shape=(self.num_buckets, self.num_heads), std=self.std)}
 
-    @property
-    def has_offset_table(self) -> bool:
-        return True
+    has_offset_table: ClassVar[bool] = True
 
     def offset_table(self, weights: Weights, offsets: npt.NDArray[Any]) -> Array:
         return index_by_offset(weights["buckets"], np.zeros(1, offsets.dtype), offsets, reach=self.max_distance)[0]

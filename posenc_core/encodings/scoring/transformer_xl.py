@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..._array_api.checks import check_even, check_integer, check_number
 from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
@@ -48,9 +48,7 @@ class TransformerXLBias(ContentScoring):
         check_even("dim", self.width)
         check_number("std", self.std, minimum=0)
 
-    @property
-    def needs_integer_positions(self) -> bool:
-        return True
+    needs_integer_positions: ClassVar[bool] = True
 
     @property
     def width(self) -> int:
@@ -88,9 +86,7 @@ class TransformerXLBias(ContentScoring):
         u = xp.expand_dims(xp.astype(weights["u"], dtype_of(k)) * (1 / math.sqrt(self.head_dim)), axis=-2)
         return xp.sum(u * k, axis=-1, keepdims=False)
 
-    @property
-    def lookup_inputs(self) -> tuple[str, ...]:
-        return ("queries", "keys")
+    lookup_inputs: ClassVar[tuple[str, ...]] = ("queries", "keys")
 
     def lookup_tables(self, weights: Weights, q: Any, k: Any) -> dict[str, Array]:
         sinusoids = namespace_of(q).astype(weights["R"], dtype_of(q))
