@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def attach(
-    package: str, *tables: Mapping[str, Iterable[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def attach(package: str, *tables: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package whose modules are imported when they are needed.
 
     Args:
         package: its `__name__`.
-        tables: the public names of each module; a module is named relative to the package.
+        tables: the public names of each module, separated by spaces; a module is named relative to the package.
     """
-    module_of = {name: module for table in tables for module, names in table.items() for name in names}
+    module_of = {name: module for table in tables for module, names in table.items() for name in names.split()}
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name not in module_of:

@@ -32,20 +32,20 @@ else:
     from . import additive, rotary, scoring
 
     _ENCODINGS = {
-        "additive": additive.__all__,
-        "query_scale": ["LearnedQueryScale", "QueryScale"],
-        "remapping": ["DualChunk", "LeakyReRoPE", "ReRoPE", "SelfExtend"],
-        "rotary": rotary.__all__,
-        "scoring": scoring.__all__,
+        "additive": " ".join(additive.__all__),
+        "query_scale": "LearnedQueryScale QueryScale",
+        "remapping": "DualChunk LeakyReRoPE ReRoPE SelfExtend",
+        "rotary": " ".join(rotary.__all__),
+        "scoring": " ".join(scoring.__all__),
     }
     _BASES = {
-        "additive.base": ["Additive"],
-        "base": ["Encoding", "Parameter", "Tabular"],
-        "placed": ["Placed"],
-        "query_scale": ["QueryEncoding"],
-        "remapping": ["RemappedRotary"],
-        "rotary.base": ["RotaryEncoding"],
-        "scoring.base": ["ContentScoring", "Pairs", "PositionScoring", "Scoring"],
+        "additive.base": "Additive",
+        "base": "Encoding Parameter Tabular",
+        "placed": "Placed",
+        "query_scale": "QueryEncoding",
+        "remapping": "RemappedRotary",
+        "rotary.base": "RotaryEncoding",
+        "scoring.base": "ContentScoring Pairs PositionScoring Scoring",
     }
-    NAMES = sorted(name for names in _ENCODINGS.values() for name in names)
+    NAMES = sorted(" ".join(_ENCODINGS.values()).split())
     __getattr__, __dir__, __all__ = attach(__name__, _ENCODINGS, _BASES)

@@ -25,11 +25,11 @@ else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
-            "base": ["Scaling"],
-            "llama3": ["Llama3"],
-            "longrope": ["LongRoPE"],
-            "ntk": ["NTK", "AttentionFactor", "DynamicNTK", "Linear", "NTKAlpha", "Proportional"],
-            "yarn": ["YaRN"],
+            "base": "Scaling",
+            "llama3": "Llama3",
+            "longrope": "LongRoPE",
+            "ntk": "NTK AttentionFactor DynamicNTK Linear NTKAlpha Proportional",
+            "yarn": "YaRN",
         },
     )
     NAMES = [name for name in __all__ if name != "Scaling"]

@@ -66,7 +66,7 @@ FILES = {  # by path: what an edit inserts, before which text; a text alone is a
     MODULE_PATH: MODULE,
     "posenc_core/encodings/scoring/__init__.py": [
         ("    from .squared_distance import SquaredDistance as SquaredDistance\n", "else:\n"),
-        ('            "squared_distance": ["SquaredDistance"],\n', '            "swin": ['),
+        ('            "squared_distance": "SquaredDistance",\n', '            "swin": "'),
     ],
     "posenc_core/encodings/examples.py": [('    "SquaredDistance": {"max_distance": 3},\n', '    "SwinBias": {')],
     "tests/golden/position_scoring.py": GENERATOR,

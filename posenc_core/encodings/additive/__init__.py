@@ -20,11 +20,11 @@ else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
-            "fourier": ["FourierFeatures", "RandomFourierFeatures"],
-            "grid_sinusoidal": ["GridSinusoidal"],
-            "integer": ["Binary", "Integer", "Normalized"],
-            "learned": ["Learned", "LearnedSinusoidal"],
-            "sinusoidal": ["Sine", "Sinusoidal"],
-            "timestep": ["Timestep"],
+            "fourier": "FourierFeatures RandomFourierFeatures",
+            "grid_sinusoidal": "GridSinusoidal",
+            "integer": "Binary Integer Normalized",
+            "learned": "Learned LearnedSinusoidal",
+            "sinusoidal": "Sine Sinusoidal",
+            "timestep": "Timestep",
         },
     )

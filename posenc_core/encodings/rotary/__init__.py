@@ -17,13 +17,13 @@ else:
     __getattr__, __dir__, __all__ = attach(
         __name__,
         {
-            "axial": ["AxialRotary"],
-            "fope": ["FoPE"],
-            "learned": ["LearnedRotary"],
-            "mixed": ["MixedRotary"],
-            "multimodal": ["MultimodalRotary"],
-            "pope": ["PoPE"],
-            "rotary": ["Rotary"],
-            "xpos": ["XPos"],
+            "axial": "AxialRotary",
+            "fope": "FoPE",
+            "learned": "LearnedRotary",
+            "mixed": "MixedRotary",
+            "multimodal": "MultimodalRotary",
+            "pope": "PoPE",
+            "rotary": "Rotary",
+            "xpos": "XPos",
         },
     )
