@@ -31,20 +31,13 @@ _MIXED_PAIRS = (
     "`xdrope_section`, not `mrope_section`, for that of its authors"
 )
 _LLAMA4 = QueryFactor(
-    "floor_scale",
-    "attn_scale",
-    defaults={"attn_scale": 0.1, "floor_scale": 8192},
-    flag=("attn_temperature_tuning", True),
-    layers="without RoPE",
-)
+    "floor_scale", "attn_scale", defaults={"attn_scale": 0.1, "floor_scale": 8192},
+    flag=("attn_temperature_tuning", True), layers="without RoPE",
+)  # fmt: skip
 _INKLING = QueryFactor(
-    "log_scaling_n_floor",
-    "log_scaling_alpha",
-    "log",
-    defaults={"log_scaling_alpha": 0.1},
-    optional=True,
+    "log_scaling_n_floor", "log_scaling_alpha", "log", defaults={"log_scaling_alpha": 0.1}, optional=True,
     layers="of type 'hybrid'",
-)
+)  # fmt: skip
 
 _SHARE, _LATENT = "partial_rotary_factor", "qk_rope_head_dim"
 _ELSEWHERE = Quirks(elsewhere=True)
@@ -71,32 +64,20 @@ _TABLE = {
     "cohere2_moe": Model(layout="interleaved", head_dim=128, rotary_layers=_SLIDING),
     "deepseek_v2": Model(**_SQUARING, layout="interleaved"),
     "deepseek_v4": Model(
-        layout="interleaved",
-        placement="trail",
-        head_dim=512,
-        share=0.125,
-        scheme="compress_rope_theta",
+        layout="interleaved", placement="trail", head_dim=512, share=0.125, scheme="compress_rope_theta",
         quirks=_READS_BOTH,
     ),
     "ernie4_5": Model(layout="interleaved", base=500_000, head_dim=128),
     "ernie4_5_vl_moe": Model(
-        layout="interleaved",
-        base=500_000,
-        arrangement="ernie",
-        sections=(22, 22, 20),
+        layout="interleaved", base=500_000, arrangement="ernie", sections=(22, 22, 20),
         prompt=Prompt(merged="temporal_merge_size"),
     ),
     "glm glm4": Model(layout="interleaved", share=0.5, head_dim=128, quirks=_READS_SHARE),
     "glm4v glm_ocr": Model(**_GLM4V, layout="interleaved", prompt=_GLM, quirks=_READS_SHARE),
     "helium": Model(layout="interleaved", base=100_000, head_dim=128),
     "llama4": Model(
-        layout="interleaved",
-        base=500_000,
-        head_dim=128,
-        rotary_layers=("chunked_attention",),
-        no_rope_interval=4,
-        query_factor=_LLAMA4,
-        note=Note(_QUERY_SCALE, instead=True, flag="attn_temperature_tuning"),
+        layout="interleaved", base=500_000, head_dim=128, rotary_layers=("chunked_attention",), no_rope_interval=4,
+        query_factor=_LLAMA4, note=Note(_QUERY_SCALE, instead=True, flag="attn_temperature_tuning"),
     ),
     "moonshine": Model(layout="interleaved", share=0.9, quirks=_READS_SHARE),
     "moonshine_streaming": Model(layout="interleaved", share=0.8, quirks=_STREAMING),
@@ -105,9 +86,7 @@ _TABLE = {
     # Adjacent channels form a pair on input; the output has the pairs in halves. `rope_interleave` overrides this.
     "axk1 axk2 deepseek_v3 deepseek_v32 glm_moe_dsa youtu": Model(**_SQUARING, layout="interleaved_to_half"),
     "bailing_hybrid": Model(
-        layout="interleaved_to_half",
-        base=6_000_000,
-        squares_factor=True,
+        layout="interleaved_to_half", base=6_000_000, squares_factor=True,
         quirks=Quirks(reads=(_LATENT,), needs_base=True),
     ),
     "dots3_note": Model(layout="interleaved_to_half", base=80_000_000, needs_parameters=True, quirks=_READS_BOTH),
@@ -118,14 +97,12 @@ _TABLE = {
     "longcat_flash": Model(**_SQUARING, layout="interleaved_to_half", base=10_000_000),
     "mistral4": Model(**_SQUARING, layout="interleaved_to_half", needs_parameters=True),
     "mistral_large4": Model(
-        layout="interleaved_to_half",
-        needs_parameters=True,
+        layout="interleaved_to_half", needs_parameters=True,
         query_factor=QueryFactor(heads="num_attention_heads", defaults={"num_attention_heads": 64}),
         note=Note(
             "queries are multiplied by a * ln(position + 1) + b, learned for each head, as `load_query_scale` says."
         ),
-        squares_factor=True,
-        quirks=_READS_LATENT,
+        squares_factor=True, quirks=_READS_LATENT,
     ),
     "qwen2_5_omni_dit": Model(layout="interleaved_to_half", head_dim=64, note=Note("it rotates the first head only.")),
     # Inverse rotation.
@@ -152,24 +129,20 @@ _TABLE = {
         axes=2, plain_types=("2d", "default"), prompt=Prompt(merge=1, centered=True), quirks=_ELSEWHERE
     ),
     "neomme": Model(
-        head_dim=64,
-        axes=2,
+        head_dim=64, axes=2,
         layer_defaults={
             "full_attention": {"rope_theta": 1_000_000.0, "partial_rotary_factor": 0.25},
             "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 1.0},
         },
-        needs_parameters=True,
-        quirks=_READS_SHARE,
+        needs_parameters=True, quirks=_READS_SHARE,
     ),
     # A base for each layer type.
     "gemma3 gemma3n t5gemma2 t5gemma2_decoder": Model(head_dim=256, scheme="rope_local_base_freq", quirks=_BY_LAYER),
     "mimo_v2": Model(head_dim=192, share=0.334, scheme="swa_rope_theta", quirks=_ELSEWHERE),
     "mimo_v2_flash": Model(
-        head_dim=192,
-        share=0.334,
-        scheme="swa_rope_theta",
+        head_dim=192, share=0.334, scheme="swa_rope_theta",
         quirks=Quirks(
-            reads=(_SHARE,), needs_layer_types=True, bases={"full_attention": 5000000, "sliding_attention": 10000}
+            reads=(_SHARE,), needs_layer_types=True, bases={"full_attention": 5000000, "sliding_attention": 10000},
         ),
     ),
     "modernbert modernbert-decoder": Model(scheme="local_rope_theta", quirks=_MODERN),
@@ -177,9 +150,7 @@ _TABLE = {
     # Some layers have no RoPE.
     "afmoe kolibri1": Model(head_dim=128, rotary_layers=_SLIDING),
     "beam": Model(
-        head_dim=128,
-        rotary_layers=_SLIDING,
-        query_factor=QueryFactor(2048, 0.1, "power", layers="without RoPE"),
+        head_dim=128, rotary_layers=_SLIDING, query_factor=QueryFactor(2048, 0.1, "power", layers="without RoPE"),
         note=Note(_QUERY_SCALE, instead=True),
     ),
     "exaone4 exaone_moe": Model(rotary_layers=_SLIDING),
@@ -257,7 +228,7 @@ _TABLE = {
         pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder qwen2
         qwen2_moe qwen3_moe starcoder2 unlimited_ocr voxtral_realtime
     """: Model(),
-}
+}  # fmt: skip
 _WITHIN = {  # models of several parts: the type of their text model, for configs that leave it out
     "dia": "dia_encoder",
     "exaone4_5": "exaone4",
@@ -278,15 +249,14 @@ OTHERS = {  # without RoPE, or with one that is not known, but for other facts
     "glm5_next": Model(never=True),
     "inkling": Model(query_factor=_INKLING),
     "inkling2": Model(
-        never=True,
-        query_factor=_INKLING._replace(defaults={"log_scaling_alpha": 0.1, "log_scaling_n_floor": 128000}),
+        never=True, query_factor=_INKLING._replace(defaults={"log_scaling_alpha": 0.1, "log_scaling_n_floor": 128000}),
         note=Note("queries and their bias are multiplied by the factors of `load_query_scale`.", instead=True),
     ),
     "kimi_linear": Model(never=True),
     "nemotron_h": Model(never=True),
     "qwen": Model(query_factor=QueryFactor("seq_length", None, "log", flag=("use_logn_attn", False))),
     "qwen2_5_omni_thinker": Model(prompt=_OMNI),
-}
+}  # fmt: skip
 
 
 def model_type(config: Mapping[str, Any]) -> str:

@@ -19,21 +19,18 @@ _NARROW_BOXES = (
 )
 _LAYOUT_BIAS = (
     If(
-        "has_relative_attention_bias",
-        (True,),
-        Buckets("both", "num_attention_heads", "rel_pos_bins", "max_rel_pos", "tokens"),
-        default=True,
+        "has_relative_attention_bias", (True,),
+        Buckets("both", "num_attention_heads", "rel_pos_bins", "max_rel_pos", "tokens"), default=True,
     ),
     If(
-        "has_spatial_attention_bias",
-        (True,),
+        "has_spatial_attention_bias", (True,),
         (
             Buckets("both", "num_attention_heads", "rel_2d_pos_bins", "max_rel_2d_pos", "left edges of boxes"),
             Buckets("both", "num_attention_heads", "rel_2d_pos_bins", "max_rel_2d_pos", "lower edges of boxes"),
         ),
         default=True,
     ),
-)
+)  # fmt: skip
 _SINUSOIDAL = Sines("interleaved", dim="emb_dim")
 _PADDED = Rows(offset="padding")
 _AFTER_PADDING = Sines("tensor2tensor", dim="d_model", start="padding")
@@ -125,9 +122,7 @@ _TABLE: dict[str, Facts] = {
     "pp_formulanet_text": Rows(offset=2, more=2, dim="d_model"),
     "trocr": If("use_learned_position_embeddings", (False,), _AFTER_PADDING, Rows(offset=2, more=2, dim="d_model")),
     "reformer": If(
-        "axial_pos_embds",
-        (False,),
-        Rows(),
+        "axial_pos_embds", (False,), Rows(),
         (
             Rows("axial_pos_shape.0", "axial_pos_embds_dim.0", name="rows of tokens"),
             Rows("axial_pos_shape.1", "axial_pos_embds_dim.1", name="columns of tokens"),
@@ -150,20 +145,16 @@ _TABLE: dict[str, Facts] = {
     "musicgen_decoder musicgen_melody_decoder": CosinesFirst(),
     "autoformer informer time_series_transformer": _SERIES,
     "patchtst": If(
-        "positional_encoding_type",
-        ("random",),
-        Lack("learned rows of patches"),
+        "positional_encoding_type", ("random",), Lack("learned rows of patches"),
         Lack("a table of sines and cosines, less its mean and divided by 10 standard deviations"),
     ),
     "patchtsmixer": If(
-        "use_positional_encoding",
-        (True,),
+        "use_positional_encoding", (True,),
         Lack("rows of patches: learned, or sinusoids less their mean and divided by their deviation"),
         Note("no positional encoding: the model mixes patches by their place"),
     ),
     "timesfm": If(
-        "use_positional_embedding",
-        (True,),
+        "use_positional_embedding", (True,),
         Lack("sinusoids between `min_timescale` and `max_timescale`, from the first value that is not padding"),
         Note("no positional encoding: `use_positional_embedding` is False, and attention is causal"),
     ),
@@ -190,14 +181,12 @@ _TABLE: dict[str, Facts] = {
     "bloom": (Slopes("n_head"), Note("the bias is the slope times the position of the key, the same for the softmax")),
     "mpt": Slopes("n_heads", ("attn_config.alibi_bias_max", 8)),
     "falcon": If(
-        "alibi",
-        (True,),
+        "alibi", (True,),
         (
             Slopes("num_attention_heads"),
             Note("slopes are rounded to bfloat16, and the bias is divided by the root of the width of a head"),
         ),
-        Rope(),
-        default=False,
+        Rope(), default=False,
     ),
     # Other scores.
     "deberta deberta-v2": (
@@ -206,9 +195,7 @@ _TABLE: dict[str, Facts] = {
     ),
     "xlnet": (
         If(
-            "clamp_len",
-            (-1, 0, None),
-            Shifted(heads="n_head", dim="d_model", interleaved=False),
+            "clamp_len", (-1, 0, None), Shifted(heads="n_head", dim="d_model", interleaved=False),
             Shifted("clamp_len", heads="n_head", dim="d_model", interleaved=False),
         ),
         Note("W_r is `r`, u is `r_w_bias` and v is `r_r_bias`; `r_s_bias` tells tokens of other segments apart"),
@@ -221,14 +208,9 @@ _TABLE: dict[str, Facts] = {
     ),
     # Rotary encodings, and others with them.
     "esm": If(
-        "position_embedding_type",
-        ("rotary",),
-        Rope(),
+        "position_embedding_type", ("rotary",), Rope(),
         If(
-            "position_embedding_type",
-            ("absolute",),
-            _PADDED,
-            Lack("relative keys, which the model no longer reads"),
+            "position_embedding_type", ("absolute",), _PADDED, Lack("relative keys, which the model no longer reads"),
             default="absolute",
         ),
     ),
@@ -243,13 +225,10 @@ _TABLE: dict[str, Facts] = {
     "hunyuan_vl_text": FourAxes(),
     # Queries whose order does not matter.
     "blip_2_qformer": If(
-        "use_qformer_text_input",
-        (True,),
-        Rows(),
-        Note("no positional encoding: learned queries attend to an image"),
+        "use_qformer_text_input", (True,), Rows(), Note("no positional encoding: learned queries attend to an image"),
         default=False,
     ),
-}
+}  # fmt: skip
 
 
 TEXT = by_model_type(_TABLE)
