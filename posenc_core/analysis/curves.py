@@ -86,6 +86,7 @@ def plain_rope(encoding: Encoding) -> Rotary | None:
     >>> rotary.frequencies()
     array([1.  , 0.01])
     """
+    check_type("encoding", encoding, Encoding, "an encoding")
     plain: Any = encoding.plain_rope()
     return plain
 

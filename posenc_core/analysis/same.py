@@ -279,14 +279,6 @@ def _name(config: Any, default: str) -> str:
 
 
 def _line(cause: Cause) -> str:
-    sides = (f"{value!r} ({_where(origin)}) in {side}" for value, origin, side in _sides(cause))
-    return f"  {cause.key}: {', '.join(sides)}"
-
-
-def _sides(cause: Cause) -> Iterator[tuple[Any, str | None, str]]:
-    yield cause.a, cause.a_from, "A"
-    yield cause.b, cause.b_from, "B"
-
-
-def _where(origin: str | None) -> str:
-    return f"`{origin}`" if origin else "not given"
+    sides = ((cause.a, cause.a_from, "A"), (cause.b, cause.b_from, "B"))
+    words = (f"{value!r} ({f'`{origin}`' if origin else 'not given'}) in {side}" for value, origin, side in sides)
+    return f"  {cause.key}: {', '.join(words)}"

@@ -231,16 +231,13 @@ def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _
 def _states(q: Array, k: Array, v: Array, blocks: list[tuple[slice, _Additions]]) -> Iterator[OnlineSoftmaxState]:
     """Yield the state of each block; from the last one on where scores depend on a sum over later keys."""
     summed: list[Array] = []  # over the keys of all blocks so far, if scores depend on this sum
-    for keys, additions in reversed(blocks) if _sums_later_keys(blocks[0][1].position) else blocks:
+    position = blocks[0][1].position
+    for keys, additions in reversed(blocks) if position is not None and position.sums_later_keys else blocks:
         operation = partial(_attend_block, additions=additions)
         max_score, sum_of_weights, values, *summed = _checkpoint(
             operation, q, k[..., keys, :], v[..., keys, :], *summed
         )
         yield OnlineSoftmaxState(max_score, sum_of_weights, values)
-
-
-def _sums_later_keys(position: BlockPosition | None) -> bool:
-    return position is not None and position.sums_later_keys
 
 
 def _attend_block(q: Array, k: Array, v: Array, *summed: Array, additions: _Additions) -> tuple[Array, ...]:

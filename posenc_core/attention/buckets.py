@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -261,6 +263,21 @@ def gather_by_head(table: Array, index: Array) -> Array:
     xp = namespace_of(table)
     by_head = taken(xp.matrix_transpose(table), index, axis=1)
     return xp.permute_dims(by_head, (1, 0, 2, 3)) if len(getattr(by_head, "shape", ())) == 4 else by_head
+
+
+def gather_by_pair(
+    table: Array, index: Array, query_positions: Positions, key_positions: Positions, *, tokens: int
+) -> Array:
+    """Gather rows of a table, of a column for each head, by an index of pairs of tokens; NaN for other numbers.
+
+    Arguments as in `index_by_pair` and `gather_by_head`; in ranges, all numbers are those of tokens.
+    """
+    rows = index_by_pair(index, query_positions, key_positions, tokens=tokens)
+    if not isinstance(query_positions, range):
+        xp = namespace_of(table)
+        outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
+        table = xp.concat([table, outside], axis=0)
+    return gather_by_head(table, rows)
 
 
 def taken(x: Array, index: Array, *, axis: int) -> Array:

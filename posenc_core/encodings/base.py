@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -154,7 +153,7 @@ class Tabular(Encoding):
 
     def rows_by_block(self, positions: Any, dtype: DType = np.float32) -> tuple[npt.NDArray[Any], ...]:
         """Return the arrays of `rows` for any positions, block by block where positions are a lazy array."""
-        return tables_by_block(partial(_rows, self, dtype), positions)
+        return tables_by_block(lambda at: tuple(self.rows(from_array(at), dtype).values()), positions)
 
     def rows_of(self, weights: Weights, positions: Array) -> tuple[Array, ...]:
         """Compute the rows of positions from the constants and parameters of a layer, in its framework.
@@ -228,7 +227,3 @@ class Tabular(Encoding):
         if known.dtype.kind == "f":
             raise TypeError(f"`positions` of {type(self).__name__} must be integers, got real numbers.")
         return known
-
-
-def _rows(encoding: Tabular, dtype: DType, positions: Any) -> tuple[npt.NDArray[Any], ...]:
-    return tuple(encoding.rows(from_array(positions), dtype).values())

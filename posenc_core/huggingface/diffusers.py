@@ -203,12 +203,8 @@ def _cells(config: Config, tokens: Tokens) -> Positions:
     return grid(tokens.frames, tokens.height, tokens.width)
 
 
-def _plane(config: Config, tokens: Tokens) -> Positions:
-    return grid(tokens.height, tokens.width)
-
-
 def _by_patch(config: Config, tokens: Tokens) -> Positions:
-    return _plane(config, tokens) if len(config["patch_size"]) == 2 else _cells(config, tokens)
+    return grid(tokens.height, tokens.width) if len(config["patch_size"]) == 2 else _cells(config, tokens)
 
 
 def _add_text_axis(config: Config, tokens: Tokens) -> Positions:

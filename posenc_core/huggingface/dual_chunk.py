@@ -7,8 +7,8 @@ from typing import Any
 
 from .._array_api.checks import check_type, shown
 from ..encodings import AxialRotary, DualChunk, FoPE, Rotary
+from ..formats.values import warn
 from .config import check_size
-from .rope_types import warn
 
 KEY = "dual_chunk_attention_config"
 SIZES = ("chunk_size", "local_size")

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._array_api.checks import check_known, check_type, shown
 from ..encodings import AxialRotary, DualChunk, FoPE, MixedRotary, Rotary
+from ..formats.values import warn
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
@@ -21,7 +22,7 @@ from .fope import load_fope
 from .parameters import attention_types, complete_parameters, count_rotary_channels, find_parameters, head_width
 from .parts import find_part
 from .posenc_type import load_encoding
-from .rope_types import FOPE, LENGTH, find_rope_type, warn
+from .rope_types import FOPE, LENGTH, find_rope_type
 from .sections import AXES_KEYS, AXES_TYPES, alternate_axes, divide_axes, is_xdrope
 from .timm import load_timm
 from .transformers_quirks import warn_of_quirks

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._array_api.checks import check_number, shown
-from ..formats.values import quote
+from ..formats.values import quote, warn
 from .config import (
     BASES,
     COUNTS,
@@ -26,7 +26,7 @@ from .config import (
 )
 from .facts.models import MODELS, find_model, model_type
 from .facts.records import SCHEMES, LayerBase, Model
-from .rope_types import KEYS, L0, LENGTH, changes_nothing, warn
+from .rope_types import KEYS, L0, LENGTH, changes_nothing
 
 Parameters = dict[str, Any]
 MOST_TYPES = 100

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from .._array_api.checks import check_known, check_number, shown
-from ..formats.values import SHOWN, quote
+from ..formats.values import SHOWN, quote, warn
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .config import check_flag, check_size, common_value, get_values
 
@@ -88,15 +87,6 @@ def _check_keys(parameters: Parameters, name: str) -> None:
         )
         if not changes_nothing(key, value):
             raise ValueError(f"{quote(key)} is not a key of `rope_type` {shown(name)}, got {shown(value)}: {hint}.")
-
-
-def warn(message: str) -> None:
-    """Issue a UserWarning."""
-    warnings.warn(message, UserWarning, stacklevel=2)
-
-
-def _linear(parameters: Parameters) -> Linear:
-    return Linear(factor=parameters["factor"])
 
 
 def _dynamic(parameters: Parameters) -> DynamicNTK:
@@ -212,7 +202,7 @@ _YARN = ("factor", "attention_factor", "extrapolation_factor", *_BETAS, "truncat
 _LONGROPE = ("factor", "attention_factor", "short_mscale", "long_mscale")
 ROPE_TYPES = {
     "default": RopeType(lambda _: None, (), FOPE),
-    "linear": RopeType(_linear, ("factor",)),
+    "linear": RopeType(lambda parameters: Linear(factor=parameters["factor"]), ("factor",)),
     "dynamic": RopeType(_dynamic, ("factor",)),
     WITH_ALPHA: RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),  # Hunyuan: keys of YaRN without effect
     "xdrope": RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),

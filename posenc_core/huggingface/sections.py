@@ -7,9 +7,9 @@ from typing import Any
 
 from .._array_api.checks import shown
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
+from ..formats.values import warn
 from .config import ROPES, check_size, common_value, get_values
 from .facts.records import Model
-from .rope_types import warn
 
 KEYS = ("mrope_section", "xdrope_section")
 OWN_TYPES = ("xdrope", "video_rope", "openpangu")  # rope types that stand for an arrangement

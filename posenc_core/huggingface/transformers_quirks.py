@@ -7,11 +7,12 @@ from typing import Any
 
 from .._array_api.checks import shown
 from ..encodings import AxialRotary, FoPE, Rotary
+from ..formats.values import warn
 from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, get_values
 from .facts.models import MODELS, find_model, model_type
 from .facts.records import SCHEMES, Model
 from .parameters import latent_width
-from .rope_types import L0, changes_nothing, warn
+from .rope_types import L0, changes_nothing
 
 
 def warn_of_quirks(

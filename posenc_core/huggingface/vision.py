@@ -10,13 +10,12 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_known, check_number, check_type, shown
 from ..encodings import AxialRotary
-from ..formats.values import quote
+from ..formats.values import quote, warn
 from ..positions import grid, normalized_grid
 from ..rotation import Layout
 from .config import ROPES, SHARES, common_value, contents, get_values, is_rotary_key, is_set
 from .facts.towers import HARMLESS, TOWERS, Tower
 from .parts import find_part, is_tower
-from .rope_types import warn
 from .sizes import read_grids, read_size, to_integers
 
 LAYERS = ("full_attention", "window_attention")

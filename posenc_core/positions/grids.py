@@ -249,11 +249,9 @@ def _checked_block(block: Block) -> tuple[npt.NDArray[np.int64], int]:
 
 def cells_of(segment: Any) -> npt.NDArray[np.int64]:
     """Return the positions of a text or a grid, from the start of the segment."""
-    return _vision(*segment) if isinstance(segment, (tuple, list)) else _text(segment)
-
-
-def _text(length: Any) -> npt.NDArray[np.int64]:
-    return np.tile(sequence(check_integer("segments", length, minimum=0, maximum=LIMIT)), (3, 1))
+    if isinstance(segment, (tuple, list)):
+        return _vision(*segment)
+    return np.tile(sequence(check_integer("segments", segment, minimum=0, maximum=LIMIT)), (3, 1))
 
 
 def _vision(*segment: Any) -> npt.NDArray[np.int64]:

@@ -80,7 +80,8 @@ class RelativeLogits(ContentScoring):
         mixed = xp.sum(xp.matmul(q, w), axis=-3, keepdims=False)  # (..., queries, heads * curves)
         *lead, queries, _ = shape_of(mixed)
         by_head = xp.reshape(mixed, (*lead, queries, self.num_heads, self.num_curves))
-        return xp.permute_dims(xp.matmul(by_head, by_offset), _heads_first(len(lead)))
+        axes = (*range(len(lead)), len(lead) + 1, len(lead), len(lead) + 2)  # heads before queries
+        return xp.permute_dims(xp.matmul(by_head, by_offset), axes)
 
     lookup_inputs: ClassVar[tuple[str, ...]] = ("queries",)
 
@@ -90,8 +91,3 @@ class RelativeLogits(ContentScoring):
     def score_of(self, weights: Weights, tables: Weights, scores: Array, pairs: Pairs) -> Array:
         row = offset_row(pairs.query_position, pairs.key_position, reach=self.max_distance)
         return tables["by_offset"][pairs.row, pairs.head, pairs.query, row]
-
-
-def _heads_first(lead: int) -> tuple[int, ...]:
-    """Return the axes of `(..., heads, queries, rows)`, where `(..., queries, heads, rows)` are given."""
-    return (*range(lead), lead + 1, lead, lead + 2)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
 from ..._array_api.namespace import Array, Weights, namespace_of
-from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, pair_row, window_index_checked
+from ...attention.buckets import check_window_sizes, gather_by_pair, pair_row, window_index_checked
 from ...attention.relative import Positions
 from ..base import Parameter, Tables
 from .base import PositionScoring
@@ -73,13 +73,9 @@ class SwinBias(PositionScoring):
         return {"table": Parameter(shape=(self._rows, self.num_heads), std=self.std)}
 
     def score(self, weights: Weights, query_positions: Positions, key_positions: Positions) -> Array:
-        xp = namespace_of(weights["index"])
-        index = index_by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
+        xp, index = namespace_of(weights["index"]), weights["index"]
         table = xp.astype(weights["table"], xp.float32)
-        if isinstance(query_positions, range):  # inside of the window, as was checked
-            return gather_by_head(table, index)
-        outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
-        return gather_by_head(xp.concat([table, outside], axis=0), index)
+        return gather_by_pair(table, index, query_positions, key_positions, tokens=self.limit)
 
     def score_of(self, weights: Weights, head: Array, query_position: Array, key_position: Array) -> Array:
         xp = namespace_of(query_position)

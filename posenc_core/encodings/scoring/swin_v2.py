@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._array_api.checks import WIDEST, check_integer, check_number
 from ..._array_api.namespace import Array, Weights, namespace_of
-from ...attention.buckets import check_window_sizes, gather_by_head, index_by_pair, window_index_checked
+from ...attention.buckets import check_window_sizes, gather_by_pair, window_index_checked
 from ...attention.coordinate_mlp import log_coordinates_checked
 from ...attention.forgetting_gates import sigmoid
 from ...attention.relative import Positions
@@ -83,12 +83,8 @@ class SwinV2Bias(PositionScoring):
 
     def score(self, weights: Weights, query_positions: Positions, key_positions: Positions) -> Array:
         xp = namespace_of(weights["index"])
-        index = index_by_pair(weights["index"], query_positions, key_positions, tokens=self.limit)
         wide = {name: xp.astype(weights[name], xp.float32) for name in self.parameters()}
         units = xp.matmul(weights["coordinates"], xp.matrix_transpose(wide["hidden_weight"])) + wide["hidden_bias"]
         units = xp.maximum(units, xp.zeros_like(units))
         table = sigmoid(xp.matmul(units, xp.matrix_transpose(wide["head_weight"]))) * 16
-        if isinstance(query_positions, range):  # inside of the window, as was checked
-            return gather_by_head(table, index)
-        outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
-        return gather_by_head(xp.concat([table, outside], axis=0), index)
+        return gather_by_pair(table, weights["index"], query_positions, key_positions, tokens=self.limit)
