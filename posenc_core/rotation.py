@@ -234,7 +234,7 @@ def _rotate_channels(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing
     before, after = ([x[..., part]] if part.start < part.stop else [] for part in unrotated)
     if blocks and blocks[0].channels is None:  # one block, whose halves have channels between them
         rotated = _rotate_pair(xp, x[..., blocks[0].first], x[..., blocks[0].second], cos, sin)
-        first, second = _rounded(xp, rotated, x.dtype)
+        first, second = (part if part.dtype == x.dtype else xp.astype(part, x.dtype) for part in rotated)
         return xp.concat([first, *before, second, *after], axis=-1)
     parts = []
     for block in blocks:
@@ -258,10 +258,14 @@ def _rotate_block(xp: Namespace, x: Any, cos: Any, sin: Any, pairing: Pairing) -
     else:
         middle = x.shape[-1] // 2
         first, second = x[..., :middle], x[..., middle:]
-    rotated = _rotate_pair(xp, first, second, cos, sin)
-    join = getattr(xp, "join_pairs", None)
-    joined = join(*rotated, pairing.join, x.dtype) if join is not None else None
-    return _join_pairs(xp, *_rounded(xp, rotated, x.dtype), pairing.join) if joined is None else joined
+    first, second = _rotate_pair(xp, first, second, cos, sin)
+    join = getattr(xp, "join_pairs", None) if pairing.join == "interleaved" else None
+    joined = join(first, second, x.dtype) if join is not None else None
+    if joined is not None:
+        return joined
+    if first.dtype != x.dtype:
+        first, second = xp.astype(first, x.dtype), xp.astype(second, x.dtype)
+    return _join_pairs(xp, first, second, pairing.join)
 
 
 def _rotate_pair(xp: Namespace, first: Any, second: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
@@ -269,10 +273,6 @@ def _rotate_pair(xp: Namespace, first: Any, second: Any, cos: Any, sin: Any) -> 
     if first.dtype != cos.dtype:
         first, second = xp.astype(first, cos.dtype), xp.astype(second, cos.dtype)
     return first * cos - second * sin, second * cos + first * sin
-
-
-def _rounded(xp: Namespace, pair: tuple[Any, Any], dtype: Any) -> tuple[Any, Any]:
-    return pair if pair[0].dtype == dtype else (xp.astype(pair[0], dtype), xp.astype(pair[1], dtype))
 
 
 def _join_pairs(xp: Namespace, first: Any, second: Any, layout: str) -> Any:

@@ -30,6 +30,7 @@ class TorchBackend(Backend):
 
     namespace = namespace
     array_types = Tensor
+    is_floating: Callable[..., bool] = staticmethod(torch.is_floating_point)
     rotate: Callable[..., Any] = staticmethod(onnx.rotate)
 
     def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:
@@ -40,18 +41,23 @@ class TorchBackend(Backend):
 
     def to_numpy(self, array: Any, /) -> npt.NDArray[Any]:
         """Return the numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
-        array = array.full_tensor() if is_distributed(array) else array
+        if type(array) not in PLAIN:
+            array = array.full_tensor() if is_distributed(array) else array
+            array = array.wait() if is_arriving(array) else array
         with torch._C._DisableFuncTorch():  # derivatives of `torch.func` wrap what is detached anew
-            tensor = (array.wait() if is_arriving(array) else array).detach().cpu()
+            tensor = array.detach().cpu()
             return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
     def is_traced(self, array: Any, /) -> bool:
         """Return whether values are unknown: under `compile`, `export`, `vmap`, in a CUDA graph, on the meta device."""
         if torch.compiler.is_compiling() or torch.jit.is_tracing() or is_captured(array):
             return True
-        wrapped = torch._C._functorch.is_functorch_wrapped_tensor(array)
+        if torch._C._functorch.is_functorch_wrapped_tensor(array) or array.is_meta:
+            return True
+        if type(array) in PLAIN:
+            return False
         here = array.to_local() if is_distributed(array) else array
-        return wrapped or here.is_meta or not (type(here) in PLAIN or is_arriving(here))
+        return not (type(here) in PLAIN or is_arriving(here))
 
     def is_unread(self, array: Any, /) -> bool:
         """Return whether values are unknown, or on another device, which the host would have to wait for."""
@@ -65,10 +71,6 @@ class TorchBackend(Backend):
     def is_recorded(self, x: Any, /) -> bool:
         """Return whether the call is compiled, exported or captured; `vmap` and derivatives run it at once."""
         return torch.compiler.is_compiling() or self.is_traced(unwrapped(x))
-
-    def is_floating(self, x: Any, /) -> bool:
-        """Return whether the tensor holds floating-point numbers."""
-        return x.is_floating_point()
 
     def is_float64(self, x: Any, /) -> bool:
         """Return whether the tensor holds numbers of float64."""

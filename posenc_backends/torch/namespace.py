@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -36,6 +36,7 @@ from torch import (  # noqa: F401
     ones_like,
     sin,
     stack,
+    sum,  # noqa: A004
     zeros_like,
 )
 from torch.compiler import is_exporting
@@ -45,25 +46,10 @@ from .distributed import PLAIN
 from .rotation.compiled import is_specialized  # noqa: F401
 from .rotation.words import JoinWords, SplitWords, are_words_best
 
-
-def astype(x: torch.Tensor, dtype: torch.dtype, /) -> torch.Tensor:
-    """Return the numbers in a dtype: the tensor itself if it has that."""
-    return x.to(dtype)
-
-
-def concat(arrays: Sequence[torch.Tensor], /, *, axis: int) -> torch.Tensor:
-    """Return arrays joined; `torch.concat` has no rule for batched gradients."""
-    return torch.cat(tuple(arrays), axis)
-
-
-def cumulative_sum(x: torch.Tensor, /, *, axis: int) -> torch.Tensor:
-    """Return the cumulative sum; `array_api_compat` looks up a namespace for it, which `torch.compile` cannot trace."""
-    return torch.cumsum(x, axis)
-
-
-def sum(x: torch.Tensor, /, *, axis: int, keepdims: bool = False) -> torch.Tensor:  # noqa: A001
-    """Return the sums on an axis; that of `array_api_compat` 1.11 has no gradient."""
-    return torch.sum(x, axis, keepdim=keepdims)
+# PyTorch takes `axis` and `keepdims` for `dim` and `keepdim`
+astype: Callable[..., torch.Tensor] = torch.Tensor.to
+concat: Callable[..., torch.Tensor] = torch.cat  # `torch.concat` has no rule for batched gradients
+cumulative_sum: Callable[..., torch.Tensor] = torch.cumsum
 
 
 def take(x: torch.Tensor, indices: torch.Tensor, /, *, axis: int) -> torch.Tensor:
@@ -121,9 +107,9 @@ def split_pairs(x: torch.Tensor, layout: str, /) -> tuple[torch.Tensor, ...]:
     return x.view(*x.shape[:-1], x.shape[-1] // 2, 2).unbind(-1)  # `unflatten` has no rule for batched gradients
 
 
-def join_pairs(first: torch.Tensor, second: torch.Tensor, layout: str, dtype: torch.dtype, /) -> torch.Tensor | None:
+def join_pairs(first: torch.Tensor, second: torch.Tensor, dtype: torch.dtype, /) -> torch.Tensor | None:
     """Return interleaved pairs, rounded to a dtype of half precision, where code is compiled; else None."""
-    return JoinWords.apply(first, second, dtype) if layout == "interleaved" and are_words_best(first, dtype) else None
+    return JoinWords.apply(first, second, dtype) if are_words_best(first, dtype) else None
 
 
 def partners(x: torch.Tensor, layout: str, /) -> torch.Tensor | None:

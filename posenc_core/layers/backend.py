@@ -7,7 +7,7 @@ uses these functions of a namespace where it has them, and otherwise does the sa
 |---|---|
 | `partners(x, layout)` | the other channel of each pair, `(..., channels)`; None if halves are better |
 | `split_pairs(x, layout)` | the first and the second channels of all pairs, `(..., pairs)` each |
-| `join_pairs(first, second, layout, dtype)` | both in one array, rounded to the dtype; None if `concat` or `stack` do |
+| `join_pairs(first, second, dtype)` | interleaved pairs in one array, rounded to the dtype; None if `stack` does |
 | `rounds_parts(x, split, join)` | whether to round the parts of half precision before they are joined |
 | `expand_offsets(by_offset, queries, keys, first)` | `(heads, queries, keys)` of numbers by offset, or None |
 | `fused_attention(q, k, v, bias, mask, is_causal)` | attention of `(batch, heads, length, width)` |
