@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -158,8 +159,9 @@ def recomputed(function: Callable[..., Any], /, *arrays: jax.Array) -> Any:
     return jax.checkpoint(function)(*arrays) if is_recorded() else function(*arrays)
 
 
+@partial(jax.jit, static_argnums=5, inline=True)
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, is_causal: bool, /) -> jax.Array:
-    """Return attention by JAX's function, which has the heads after the sequence."""
+    """Return attention by JAX's function, which has the heads after the sequence; eager calls would each trace it."""
     tokens = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
     mixed = jax.nn.dot_product_attention(*tokens, bias=bias, mask=mask, is_causal=is_causal)
     return jnp.swapaxes(mixed, 1, 2)
