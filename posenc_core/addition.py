@@ -62,8 +62,10 @@ def combine(x: A, rows: Array, *, how: Combine, out: A | None = None) -> A:
 
 def combine_checked(x: A, rows: Array, how: str) -> A:
     """Return the result of `combine` for checked tokens and rows: `(length, dim)` or `(batch, length, dim)`."""
-    rows = aligned(rows, x, seq_axis=-2)
-    return in_float32(_append if how == "concat" else operator.add, x, rows)
+    if len(rows.shape) > 2:
+        rows = aligned(rows, x, seq_axis=-2)
+    operation = _append if how == "concat" else operator.add
+    return operation(x, rows) if x.dtype == rows.dtype else in_float32(operation, x, rows)
 
 
 def _in_place(x: Any, rows: Any) -> bool:

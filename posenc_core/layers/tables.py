@@ -72,11 +72,11 @@ class TableLayer(BaseLayer):
         """
         other = None if encoding is None or encoding is self.encoding or encoding == self.encoding else encoding
         if positions is None:
-            length = self.backend.shape(x)[seq_axis]
-            is_usual = type(start) is int and isinstance(length, int)
-            rows = (
-                self._rows_from(x, start, length, other) if is_usual else self._rows_of(x, seq_axis, start, None, other)
-            )
+            length = x.shape[seq_axis]
+            if type(start) is int and isinstance(length, int):
+                rows = self._rows_from(x, start, length, other)
+            else:
+                rows = self._rows_of(x, seq_axis, start, None, other)
         elif self.encoding.num_axes > 1:
             rows = self._rows_by_axis(x, seq_axis, positions, other)
         else:
@@ -85,10 +85,11 @@ class TableLayer(BaseLayer):
 
     def _rows_from(self, x: Tensor, start: int, length: int, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return the rows of `length` positions from `start` on."""
-        stop, in_table = start + length, other is None and start >= 0 and not self._is_float64(x)
+        stop, in_table = start + length, other is None and start >= 0
         if in_table:
             tables = self._select_tables(self.arrays)
-            if stop <= _num_rows(tables):
+            in_table = x.dtype == tables[0].dtype or not self._is_float64(x)
+            if in_table and stop <= _num_rows(tables):
                 return self.backend.slices(tables, start, stop)
         parse_start(start, None, self.backend)
         self.warn_past_limit(x, stop - 1, other or self.encoding)
