@@ -16,59 +16,11 @@ from posenc_core.analysis.precision import loss
 from posenc_core.huggingface.facts.models import MODELS
 
 from ..errors import rejects
+from .cases import load_cases
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
-LLAMA31 = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "max_position_embeddings": 131072,
-    "rope_theta": 500000.0,
-    "rope_scaling": {
-        "rope_type": "llama3",
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    },
-}
-YARN = {
-    "type": "yarn",
-    "factor": 40,
-    "original_max_position_embeddings": 4096,
-    "beta_fast": 32,
-    "beta_slow": 1,
-    "mscale": 1.0,
-    "mscale_all_dim": 1.0,
-}
-DEEPSEEK = {
-    "model_type": "deepseek_v3",
-    "qk_rope_head_dim": 64,
-    "max_position_embeddings": 163840,
-    "rope_theta": 10000,
-    "rope_scaling": YARN,
-}
-PHI = {
-    "model_type": "phi3",
-    "head_dim": 8,
-    "max_position_embeddings": 131072,
-    "rope_scaling": {
-        "type": "longrope",
-        "short_factor": [1.0, 1.25, 1.25, 2.0],
-        "long_factor": [1.5, 4.0, 16.0, 64.0],
-        "original_max_position_embeddings": 4096,
-    },
-}
-GEMMA3 = {
-    "model_type": "gemma3",
-    "text_config": {
-        "model_type": "gemma3_text",
-        "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
-        "max_position_embeddings": 131072,
-    },
-}
-QWEN2_VL = {"model_type": "qwen2_vl", "head_dim": 128, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}
-COHERE2 = {"model_type": "cohere2", "head_dim": 128, "rope_theta": 50000, "sliding_window": 4096}
+LLAMA31, DEEPSEEK, PHI, GEMMA3, QWEN2_VL, COHERE2, FOPE = load_cases("explained").values()
+YARN = DEEPSEEK["rope_scaling"]
 
 
 @pytest.fixture
@@ -331,17 +283,6 @@ def test_all_of_it_can_be_written_as_json(config):
 def test_a_config_that_cannot_be_honoured_is_told(config, options, names):
     with rejects((TypeError, ValueError), *names):
         explain(config, **options)
-
-
-FOPE = {
-    "model_type": "interns1_pro_text",
-    "head_dim": 8,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 1024,
-    "rope_theta": 10000.0,
-    "rope_scaling": {"rope_type": "default", "fope_init_factor": 0.5, "fope_sep_head": True, "num_inv_freq": None},
-}
 
 
 def test_pairs_of_sums_of_frequencies():

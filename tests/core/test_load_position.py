@@ -24,75 +24,13 @@ from posenc_core.huggingface.facts.records import by_model_type
 
 from ..catalogue import VALUES
 from ..errors import is_one_sentence, rejects
+from .cases import load_cases
 
-BERT = {"model_type": "bert", "hidden_size": 768, "max_position_embeddings": 512, "pad_token_id": 0}
-ROBERTA = {"model_type": "roberta", "hidden_size": 768, "max_position_embeddings": 514, "pad_token_id": 1}
-OPT = {"model_type": "opt", "hidden_size": 768, "max_position_embeddings": 2048, "pad_token_id": 1}
-BART = {"model_type": "bart", "d_model": 1024, "max_position_embeddings": 1024}
-WHISPER = {"model_type": "whisper", "d_model": 384, "max_source_positions": 1500, "max_target_positions": 448}
-M2M = {"model_type": "m2m_100", "d_model": 1024, "pad_token_id": 1}
-T5 = {"model_type": "t5", "num_heads": 8, "relative_attention_num_buckets": 32}
-CLIP = {
-    "model_type": "clip",
-    "text_config": {"hidden_size": 512, "max_position_embeddings": 77},
-    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 768, "image_size": 224, "patch_size": 32},
-}
-LLAVA = {
-    "model_type": "llava",
-    "text_config": {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 10000.0},
-    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "image_size": 336, "patch_size": 14},
-}
-LLAMA4 = {
-    "model_type": "llama4_text",
-    "head_dim": 128,
-    "num_hidden_layers": 8,
-    "layer_types": 2 * (3 * ["chunked_attention"] + ["full_attention"]),
-    "rope_theta": 500000.0,
-    "attn_temperature_tuning": 4,
-    "attn_scale": 0.1,
-    "floor_scale": 8192,
-}
-SMOLLM3 = {"model_type": "smollm3", "head_dim": 128, "rope_theta": 5e6, "num_hidden_layers": 8}
-BLOOM = {"model_type": "bloom", "n_head": 12}
-MPT = {"model_type": "mpt", "n_heads": 32, "attn_config": {"alibi": True, "alibi_bias_max": 8}}
-FALCON = {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "rope_theta": 10000.0}
-SWIN = {"model_type": "swin", "window_size": 7, "num_heads": [3, 6, 12, 24], "embed_dim": 96}
-BEIT = {
-    "model_type": "beit",
-    "hidden_size": 768,
-    "num_attention_heads": 12,
-    "image_size": 224,
-    "patch_size": 16,
-    "use_relative_position_bias": True,
-}
-W2V = {
-    "model_type": "wav2vec2-bert",
-    "hidden_size": 1024,
-    "num_attention_heads": 16,
-    "position_embeddings_type": "relative_key",
-    "left_max_position_embeddings": 64,
-    "right_max_position_embeddings": 8,
-}
-PARAKEET = {
-    "model_type": "parakeet_encoder",
-    "hidden_size": 1024,
-    "num_attention_heads": 8,
-    "max_position_embeddings": 5000,
-}
-DEBERTA = {
-    "model_type": "deberta-v2",
-    "hidden_size": 768,
-    "max_position_embeddings": 512,
-    "relative_attention": True,
-    "position_biased_input": False,
-}
-DETR = {"model_type": "detr", "d_model": 256}
-LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 500000.0}
-ALL = {
-    name: config
-    for name, config in globals().items()
-    if name.isupper() and isinstance(config, dict) and "model_type" in config
-}
+ALL = load_cases("load_position")
+(
+    BERT, ROBERTA, OPT, BART, WHISPER, M2M, T5, CLIP, LLAVA, LLAMA4, SMOLLM3, BLOOM, MPT,
+    FALCON, SWIN, BEIT, W2V, PARAKEET, DEBERTA, DETR, LLAMA,
+) = ALL.values()  # fmt: skip
 
 
 def parts(config):

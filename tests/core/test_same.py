@@ -17,19 +17,10 @@ from posenc_core.analysis.differences import HALF_ULP, difference, first_off
 from posenc_core.analysis.same import RELAY, REORDERED, _which
 
 from ..errors import rejects
+from .cases import load_cases
 
 LLAMA = {"model_type": "llama", "head_dim": 128, "rope_theta": 5e5, "max_position_embeddings": 8192}
-PHI = {
-    "model_type": "phi3",
-    "head_dim": 8,
-    "max_position_embeddings": 131072,
-    "rope_scaling": {
-        "type": "longrope",
-        "short_factor": [1.0, 1.25, 1.25, 2.0],
-        "long_factor": [1.5, 4.0, 16.0, 64.0],
-        "original_max_position_embeddings": 4096,
-    },
-}
+PHI = load_cases("explained")["PHI"]
 
 
 def only(a, b, **options):
