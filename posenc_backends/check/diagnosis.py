@@ -83,6 +83,16 @@ class FoundMistake:
         return f"{self.name}{outputs}: {self.description}. Off {error}; first {self.start}"
 
 
+def found_in(
+    call: TestCall, name: str, description: str, *, outputs: tuple[str, ...] = (), error: float = 0.0
+) -> FoundMistake:
+    """Return a mistake that a call shows, and not the numbers of one row alone."""
+    start = f"in {call.description}."
+    return FoundMistake(
+        name=name, description=description, outputs=outputs, calls=(call.name,), error=error, start=start
+    )
+
+
 def measure(signature: Signature, call: TestCall, results: tuple[Float64s, ...]) -> CallResult:
     """Return the results of a call with their worst errors and their class."""
     errors = _worst_errors(signature, call.expected, call, results)

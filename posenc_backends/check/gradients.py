@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from posenc_core.analysis.precision import ROUNDED
 from posenc_core.rotation import rotate_pairs
 
 from .candidates import Candidate, Float64s
-from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake, errors_of
+from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake, errors_of, found_in
 from .frameworks import CallError, Framework, call, call_gradient
 from .mistakes import Mistake
 from .sample_calls import Caller, TestCall
@@ -65,6 +66,7 @@ def _mistake(
     shape: tuple[int, ...] = (*lead, signature.encoding.widening * width)
     if isinstance(signature, OfPairs):
         shape = signature.results(call.expected, call.tokens, 0)[0].shape
+    wrong_gradient = partial(found_in, call, "wrong gradient", outputs=outputs)
     weights = ROUNDED["bfloat16"](np.random.default_rng(1).standard_normal(shape)).astype(np.float64)
     for candidate in candidates:
         right = _right_gradient(signature, candidate, call, weights, number)
@@ -76,9 +78,9 @@ def _mistake(
             try:
                 gradient = call_gradient(function, framework, call, weights, number)
             except CallError as failure:
-                return _found(call, outputs, f"{time}there is none: {failure}", np.inf)
+                return wrong_gradient(f"{time}there is none: {failure}", error=np.inf)
             if gradient.shape != right.shape:
-                return _found(call, outputs, f"{time}its shape is {gradient.shape}, not {right.shape}", np.inf)
+                return wrong_gradient(f"{time}its shape is {gradient.shape}, not {right.shape}", error=np.inf)
             error = _worst_error(gradient, right, magnitude, call.dtype)
             if error <= limit:
                 continue
@@ -86,7 +88,7 @@ def _mistake(
             known = (text for text, one in wrong if _worst_error(gradient, one, magnitude, call.dtype) <= limit + LIMIT)
             description = next(known, "no known mistake gives these numbers")
             if _is_result(function, framework, signature, call, candidate):
-                return _found(call, outputs, time + description, error)
+                return wrong_gradient(time + description, error=error)
             break  # earlier calls have changed what it computes, and so the right gradient
     return None
 
@@ -179,14 +181,3 @@ def _wrong_gradients(
 def _worst_error(gradient: Float64s, wanted: Float64s, magnitude: Float64s, dtype: str) -> float:
     error = np.abs(gradient - wanted) / ulp_of(magnitude, dtype)
     return float("inf") if np.isnan(error).any() else float(error.max(initial=0))
-
-
-def _found(call: TestCall, outputs: tuple[str, ...], description: str, error: float) -> FoundMistake:
-    return FoundMistake(
-        name="wrong gradient",
-        description=description,
-        outputs=outputs,
-        calls=("gradient",),
-        error=error,
-        start=f"in {call.description}.",
-    )

@@ -12,7 +12,7 @@ import numpy as np
 from posenc_backends.conformance.errors import ulp_of
 
 from .candidates import Float64s
-from .diagnosis import LIMIT, SMALL_POSITION, FoundMistake, measure
+from .diagnosis import LIMIT, SMALL_POSITION, FoundMistake, found_in, measure
 from .frameworks import CallError, Framework, Returned, call
 from .sample_calls import Caller, TestCall
 
@@ -32,10 +32,10 @@ def mistakes_of_call(call: TestCall, returned: Returned, outputs: tuple[str, ...
     wrong = tuple(name for name, dtype in zip(outputs, returned.dtypes, strict=True) if dtype != call.dtype)
     if call.tokens and wrong:
         got = returned.dtypes[outputs.index(wrong[0])]
-        yield _found("wrong dtype", f"tokens in {call.dtype} come back in {got}", call, wrong)
+        yield found_in(call, "wrong dtype", f"tokens in {call.dtype} come back in {got}", outputs=wrong)
     if returned.changed:
         names = " and ".join(returned.changed)
-        yield _found("arguments changed", f"the call writes into the array of {names}", call, ())
+        yield found_in(call, "arguments changed", f"the call writes into the array of {names}")
 
 
 def mistakes_of_threads(
@@ -77,8 +77,9 @@ def mistakes_of_threads(
             thread.join()
     again = zip(calls, alone, strict=True)
     if failures and all(_returns(function, framework, caller, *one) for one in again):
-        text = "called from two threads at once, it gives other numbers"
-        return [_found("not thread-safe", text, failures[0], ())], None
+        return [
+            found_in(failures[0], "not thread-safe", "called from two threads at once, it gives other numbers")
+        ], None
     return [], None
 
 
@@ -167,7 +168,7 @@ def mistakes_of_compiling(
             if first > LAST_NEAR and lost and (measured.row_errors[:-lost] <= LIMIT).all():
                 last = first + length - 1
                 return [], f"compiled, it returns NaN at positions {last - lost + 1} … {last}, as past a table's end"
-            return [_found("wrong when compiled", "compiled, it gives other numbers", test_call, ())], None
+            return [found_in(test_call, "wrong when compiled", "compiled, it gives other numbers")], None
     return [], None
 
 
@@ -206,14 +207,3 @@ def _rows_off(caller: Caller, test_call: TestCall, results: Any) -> Any:
         off = np.abs(got.reshape(right.shape) - right) >= OFF_BY * signature.magnitudes(test_call.expected, right)
         found.append(off.any(axis=-1).reshape(-1, off.shape[-2]).any(axis=0))
     return np.flatnonzero(np.any(found, axis=0))
-
-
-def _found(name: str, description: str, call: TestCall, outputs: tuple[str, ...]) -> FoundMistake:
-    return FoundMistake(
-        name=name,
-        description=description,
-        outputs=outputs,
-        calls=(call.name,),
-        error=0.0,
-        start=f"in {call.description}.",
-    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .budget import Budget
-from .diagnosis import LIMIT, CallResult, Diagnosis, FoundMistake, measure
+from .diagnosis import LIMIT, CallResult, Diagnosis, FoundMistake, found_in, measure
 from .frameworks import CallError, Framework, NotFiniteError, call, check_results
 from .gradients import gradient_mistakes
 from .precision_classes import MISTAKES_OF, names_of
@@ -85,16 +85,8 @@ class Session:
             before = len(self.remarks)
             failure = self.run([test_call])
             if failure is not None:
-                self._add(
-                    FoundMistake(
-                        name="not finite" if self._is_not_finite else "fails at some sizes",
-                        description=failure,
-                        outputs=(),
-                        calls=(test_call.name,),
-                        error=float("inf"),
-                        start=f"in {test_call.description}.",
-                    )
-                )
+                name = "not finite" if self._is_not_finite else "fails at some sizes"
+                self._add(found_in(test_call, name, failure, error=float("inf")))
                 return
             if len(self.remarks) > before:
                 refused.add(f"not checked, {test_call.name}")

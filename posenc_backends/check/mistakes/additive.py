@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from typing import Any, get_args
 
@@ -13,9 +13,10 @@ from posenc_core.encodings import Additive, GridSinusoidal, Learned, Sinusoidal,
 from posenc_core.encodings.additive.grid_sinusoidal import GridConvention
 from posenc_core.encodings.additive.sinusoidal import CONVENTIONS
 
-from ..candidates import Candidate, Float64s, Outcome, SinesAndCosines, Tables
-from .base import BASES, Mistake, with_fields, with_tables
+from ..candidates import Float64s, Outcome, SinesAndCosines, Tables
+from .base import BASES, Mistake, with_fields, with_outcome, with_tables
 from .own import own_mistakes
+from .positions import move, negate_positions
 
 
 def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
@@ -23,7 +24,7 @@ def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
     yield from own_mistakes(encoding)
     yield from _base_mistakes(encoding)
     if (encoding.angular_frequencies() != 0).any():
-        yield Mistake("sign flipped", "sines have the opposite sign", _negate_positions)
+        yield Mistake("sign flipped", "sines have the opposite sign", negate_positions)
     yield from _mistakes_of_adding(encoding)
 
 
@@ -31,7 +32,7 @@ def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
 def _learned_mistakes(encoding: Learned) -> Iterator[Mistake]:
     for step, words in ((2, "larger"), (-2, "smaller")):
         description = f"rows are those of positions {words} by 2, as with rows for padding"
-        yield Mistake("wrong offset", description, partial(_move, step=step))
+        yield Mistake("wrong offset", description, partial(move, step=step))
 
 
 @own_mistakes.register
@@ -98,28 +99,15 @@ def _mistakes_of_adding(encoding: Additive) -> Iterator[Mistake]:
         ("tokens scaled", scaled): lambda x, result: result + x * (root - 1),
     }
     for (name, description), outcome in outcomes.items():
-        yield Mistake(name, description, partial(_with_outcome, outcome=outcome))
+        yield Mistake(name, description, with_outcome(outcome))
     description = "each row of the batch has the row of its number, as if the first axis were that of positions"
-    outcome = partial(_add_by_batch, encoding=encoding)
-    yield Mistake("batch taken for positions", description, partial(_with_outcome, outcome=outcome))
-
-
-def _with_outcome(candidate: Candidate, outcome: Outcome) -> list[Candidate]:
-    return [replace(candidate, outcomes=(*candidate.outcomes, outcome))]
+    yield Mistake("batch taken for positions", description, with_outcome(partial(_add_by_batch, encoding=encoding)))
 
 
 def _add_by_batch(x: Float64s, result: Float64s, *, encoding: Additive) -> Float64s:
     if encoding.parameters() or encoding.num_axes > 1:
         raise ValueError("There is no such row.")
     return np.asarray(x + encoding.table(np.arange(len(x)))[:, None])
-
-
-def _move(candidate: Candidate, step: int) -> list[Candidate]:
-    return [replace(candidate, positions=candidate.positions + step)]
-
-
-def _negate_positions(candidate: Candidate) -> list[Candidate]:
-    return [replace(candidate, positions=-candidate.positions)]
 
 
 def _swap_cos_and_sin(table: Any, *, halves: bool) -> Tables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from posenc_core.analysis.precision import ROUNDED
 from posenc_core.rotation import channel_pairs
 
 from ..candidates import Apply, Candidate, Float64s, Outcome, Tables, apply_tables
-from .base import Mistake, combine
+from .base import Change, Mistake, combine, with_outcome
 
 NUDGE = 2.0**-22  # twice the error of a rotation in float32
 
@@ -31,8 +31,10 @@ def application_mistakes(layout: str) -> Iterator[Mistake]:
         outcome = partial(_one_of, axis=0, is_kept=kept)
         name = "only the first row of the batch"
         yield Mistake(name, f"{description}, others are {others}", partial(_for_one_token, outcome=outcome))
-        yield Mistake(name, f"only the first row of the batch is rotated, others are {others}", _with(outcome))
-    yield Mistake("only the first head", "other heads are unchanged", _with(partial(_one_of, axis=1, is_kept=True)))
+        yield Mistake(name, f"only the first row of the batch is rotated, others are {others}", with_outcome(outcome))
+    yield Mistake(
+        "only the first head", "other heads are unchanged", with_outcome(partial(_one_of, axis=1, is_kept=True))
+    )
     for words, row, only_odd in (("the last token of an odd length", -1, True), ("the first token", 0, False)):
         change = partial(_all_but_one_token, row=row, only_odd=only_odd)
         yield Mistake("one token not rotated", f"{words} is unchanged", change)
@@ -67,12 +69,8 @@ def _apply_in_memory_order(x: Float64s, cos: Float64s, sin: Float64s, encoding: 
     return apply_tables(read, cos, sin, encoding)
 
 
-def _with(outcome: Outcome) -> Callable[[Candidate], list[Candidate]]:
-    return lambda candidate: [replace(candidate, outcomes=(*candidate.outcomes, outcome))]
-
-
-def _for_one_token(candidate: Candidate, outcome: Outcome) -> list[Candidate]:
-    return _with(outcome)(candidate) if candidate.positions.shape[-1] == 1 else []
+def _for_one_token(candidate: Candidate, outcome: Outcome) -> Iterable[Candidate]:
+    return with_outcome(outcome)(candidate) if candidate.positions.shape[-1] == 1 else []
 
 
 def _one_of(x: Float64s, rotated: Float64s, *, axis: int, is_kept: bool) -> Float64s:
@@ -83,10 +81,10 @@ def _one_of(x: Float64s, rotated: Float64s, *, axis: int, is_kept: bool) -> Floa
     return result
 
 
-def _all_but_one_token(candidate: Candidate, row: int, *, only_odd: bool) -> list[Candidate]:
+def _all_but_one_token(candidate: Candidate, row: int, *, only_odd: bool) -> Iterable[Candidate]:
     if only_odd and candidate.positions.shape[-1] % 2 == 0:
         return []
-    return _with(partial(_all_but, row=row))(candidate)
+    return with_outcome(partial(_all_but, row=row))(candidate)
 
 
 def _all_but(x: Float64s, rotated: Float64s, *, row: int) -> Float64s:
@@ -95,7 +93,7 @@ def _all_but(x: Float64s, rotated: Float64s, *, row: int) -> Float64s:
     return result
 
 
-def _applied(apply: Apply) -> Callable[[Candidate], list[Candidate]]:
+def _applied(apply: Apply) -> Change:
     return lambda candidate: [replace(candidate, apply=apply)] if candidate.apply is None else []
 
 
@@ -142,7 +140,7 @@ def _apply_rounded(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, *, 
 def _round_results(candidate: Candidate, dtype: str) -> list[Candidate]:
     """Return candidates that are rounded up and down where a number of float32 is near the middle of two."""
     nudges = (1.0, 1 + NUDGE, 1 - NUDGE)
-    return [one for nudge in nudges for one in _with(partial(_rounded, dtype=dtype, nudge=nudge))(candidate)]
+    return [one for nudge in nudges for one in with_outcome(partial(_rounded, dtype=dtype, nudge=nudge))(candidate)]
 
 
 def _rounded(x: Float64s, rotated: Float64s, *, dtype: str, nudge: float) -> Float64s:

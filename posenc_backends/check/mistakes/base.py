@@ -12,7 +12,7 @@ from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import Encoding, Rotary
 from posenc_core.scaling import AttentionFactor
 
-from ..candidates import Candidate, Float64s, OfPositions, Tables
+from ..candidates import Candidate, Float64s, OfPositions, Outcome, Tables
 
 BASES = (10000, 500000, 1e6, 5e6, 1e7, 100, 1000, 50000, 100000, 150000, 160000)  # those of models, the usual one first
 
@@ -85,6 +85,16 @@ def with_fields(**fields: Any) -> Change:
 def with_tables(change: Callable[..., Tables] | OfPositions) -> Change:
     """Return a change of the tables."""
     return lambda candidate: [candidate.with_change(change)]
+
+
+def with_outcome(outcome: Outcome) -> Change:
+    """Return a change of the results."""
+    return lambda candidate: [replace(candidate, outcomes=(*candidate.outcomes, outcome))]
+
+
+def reverse_heads(*tables: Any) -> Tables:
+    """Return tables or biases `(..., heads, length, columns)` with the heads in reverse order."""
+    return tuple(table[..., ::-1, :, :] for table in tables)
 
 
 def with_frequencies(name: str, description: str, encoding: Rotary, frequencies: Any) -> Mistake:

@@ -9,29 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from posenc_core.analysis.precision import ROUNDED
 from posenc_core.attention.bias import SIDES, SLOPE_ORDERS
 from posenc_core.encodings import Alibi, Encoding, T5Bias
 
 from ..candidates import Candidate, Tables
-from .base import Mistake, round_tables, with_fields, with_tables
+from .base import Mistake, reverse_heads, round_tables, with_fields, with_tables
 from .own import own_mistakes
-from .positions import FIRST_ROW
+from .positions import FIRST_ROW, negate_positions, round_positions
 
 
 def bias_mistakes(encoding: Encoding) -> Iterator[Mistake]:
     """Yield the mistakes in biases of this encoding."""
     yield Mistake("sign flipped", "the bias has the opposite sign", with_tables(_negate))
-    yield Mistake("heads reversed", "the heads are in reverse order", with_tables(_reverse_heads))
+    yield Mistake("heads reversed", "the heads are in reverse order", with_tables(reverse_heads))
     description = "heads and pairs are mixed up by a reshape that should be a transpose"
     yield Mistake("axes mixed up by a reshape", description, with_tables(_reshape))
-    yield Mistake("sign of offsets flipped", "offsets are query minus key, not key minus query", _negate_positions)
+    yield Mistake("sign of offsets flipped", "offsets are query minus key, not key minus query", negate_positions)
     yield from own_mistakes(encoding)
     yield from mistakes_of_two_positions()
     yield Mistake("not relative", "the bias of a key depends on its own position alone", _ignore_queries)
     for dtype in ("bfloat16", "float16"):
-        round_positions = partial(_round_positions, dtype=dtype)
-        yield Mistake(f"{dtype} positions", f"positions are rounded to {dtype}", round_positions)
+        change = partial(round_positions, dtype=dtype)
+        yield Mistake(f"{dtype} positions", f"positions are rounded to {dtype}", change)
         yield Mistake(f"{dtype} tables", f"the bias is rounded to {dtype}", with_tables(round_tables(dtype)))
 
 
@@ -70,18 +69,10 @@ def _reshape(bias: Any) -> Tables:
     return (np.moveaxis(bias, -3, -1).reshape(bias.shape),)
 
 
-def _negate_positions(candidate: Candidate) -> list[Candidate]:
-    return [replace(candidate, positions=-candidate.positions)]
-
-
 def _sign_distances(candidate: Candidate) -> list[Candidate]:
     queries, keys = np.split(candidate.positions, [candidate.num_queries])
     sign = np.where(keys > queries[:, None], -1, 1)
     return [candidate.with_fields(sides="both").with_change(lambda bias: (bias * sign,))]
-
-
-def _reverse_heads(bias: Any) -> Tables:
-    return (bias[::-1],)
 
 
 def _move_queries(candidate: Candidate, step: int) -> list[Candidate]:
@@ -102,8 +93,3 @@ def _ignore_queries(candidate: Candidate) -> list[Candidate]:
     positions[..., : candidate.num_queries] = 0
     changed = replace(candidate, positions=positions)
     return [changed.with_change(_negate), changed]
-
-
-def _round_positions(candidate: Candidate, dtype: str) -> list[Candidate]:
-    rounded = ROUNDED[dtype](candidate.positions).astype(np.float64)
-    return [replace(candidate, positions=rounded)] if np.isfinite(rounded).all() else []

@@ -13,7 +13,8 @@ import numpy as np
 from posenc_core.encodings import PoPE, Rotary
 
 from ..candidates import Candidate, Float64s, Tables
-from .base import BASES, Change, Mistake, with_fields, with_tables
+from .base import BASES, Change, Mistake, with_fields, with_outcome, with_tables
+from .positions import negate_positions
 from .rotary import identity, swap_cos_and_sin
 
 PERIOD = 2 * np.pi
@@ -37,10 +38,10 @@ def polar_mistakes(encoding: Any) -> Iterator[Mistake]:
         yield Mistake(name, description, _with_magnitudes(magnitude))
     yield from _phase_mistakes()
     description = "cosine and sine of a channel lie side by side; in the form `products`, any order is right"
-    yield Mistake("channels in another order", description, _side_by_side)
+    yield Mistake("channels in another order", description, with_outcome(_side_by_side))
     yield Mistake("cos and sin swapped", "the products with the sine come first", with_tables(swap_cos_and_sin))
     yield Mistake("sign flipped", "angles have the opposite sign", with_tables(_conjugate))
-    yield Mistake("sign flipped", "the angles of positions have the opposite sign", _negate_positions)
+    yield Mistake("sign flipped", "the angles of positions have the opposite sign", negate_positions)
     yield Mistake("not rotated", "all angles are 0", with_tables(identity))
     yield from _frequency_mistakes(encoding)
 
@@ -99,12 +100,8 @@ def _apply(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, *, magnitud
     return np.concatenate([magnitudes * cos, magnitudes * sin], axis=-1)
 
 
-def _side_by_side(candidate: Candidate) -> list[Candidate]:
-    def outcome(x: Float64s, result: Float64s) -> Float64s:
-        first, second = np.split(result, 2, axis=-1)
-        return np.stack([first, second], axis=-1).reshape(result.shape)
-
-    return [replace(candidate, outcomes=(*candidate.outcomes, outcome))]
+def _side_by_side(x: Float64s, result: Float64s) -> Float64s:
+    return np.stack(np.split(result, 2, axis=-1), axis=-1).reshape(result.shape)
 
 
 def _bounded(phase: Float64s) -> Float64s:
@@ -149,7 +146,3 @@ def _with_exponents(exponents: Float64s) -> Change:
 
 def _conjugate(cos: Any, sin: Any) -> Tables:
     return cos, -sin
-
-
-def _negate_positions(candidate: Candidate) -> list[Candidate]:
-    return [replace(candidate, positions=-candidate.positions)]

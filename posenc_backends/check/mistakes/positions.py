@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import RotaryEncoding
 
 from ..candidates import Candidate, StillFrom
@@ -29,7 +30,7 @@ def position_mistakes(num_axes: int = 1) -> Iterator[Mistake]:
             yield Mistake("one axis for all", description, partial(_one_axis, axis=axis))
     for step in (1, -1):
         description = f"positions are {'larger' if step > 0 else 'smaller'} by 1"
-        yield Mistake("positions off by one", description, partial(_move, step=step))
+        yield Mistake("positions off by one", description, partial(move, step=step))
     yield Mistake("positions ignored", "positions are counted from 0", partial(_count, first=0))
     name = "positions ignored, positions off by one"
     yield Mistake(name, "positions are counted from 1", partial(_count, first=1))
@@ -122,7 +123,19 @@ def at_positions(candidate: Candidate, positions: Any) -> list[Candidate]:
     return [replace(candidate, positions=np.broadcast_to(positions, candidate.positions.shape))]
 
 
-def _move(candidate: Candidate, step: int) -> list[Candidate]:
+def round_positions(candidate: Candidate, dtype: str) -> list[Candidate]:
+    """Return the candidate at positions that are rounded to this dtype, unless they are infinite there."""
+    rounded = ROUNDED[dtype](candidate.positions).astype(np.float64)
+    return at_positions(candidate, rounded) if np.isfinite(rounded).all() else []
+
+
+def negate_positions(candidate: Candidate) -> list[Candidate]:
+    """Return the candidate at positions of the opposite sign."""
+    return at_positions(candidate, -candidate.positions)
+
+
+def move(candidate: Candidate, step: int) -> list[Candidate]:
+    """Return the candidate at positions that are larger by `step`."""
     return at_positions(candidate, candidate.positions + step)
 
 

@@ -11,7 +11,7 @@ from posenc_core.encodings import LearnedQueryScale, QueryEncoding, QueryScale
 from posenc_core.tables.query_factors import Growth
 
 from ..candidates import Tables
-from .base import Mistake, round_tables, with_fields, with_tables
+from .base import Mistake, reverse_heads, round_tables, with_fields, with_tables
 from .own import own_mistakes
 
 
@@ -35,7 +35,7 @@ def _scale_mistakes(encoding: QueryScale) -> Iterator[Mistake]:
 
 @own_mistakes.register
 def _learned_scale_mistakes(encoding: LearnedQueryScale) -> Iterator[Mistake]:
-    yield Mistake("heads reversed", "the heads are in reverse order", with_tables(_reverse_heads))
+    yield Mistake("heads reversed", "the heads are in reverse order", with_tables(reverse_heads))
 
 
 def _ones(factors: Any) -> Tables:
@@ -44,7 +44,3 @@ def _ones(factors: Any) -> Tables:
 
 def _square(factors: Any) -> Tables:
     return (factors**2,)
-
-
-def _reverse_heads(factors: Any) -> Tables:
-    return (factors[..., ::-1, :, :],)

@@ -7,9 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import DualChunk, ReRoPE
 from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.positions.sequences import LIMIT
@@ -18,7 +15,7 @@ from ..candidates import Candidate, Tables
 from .base import Mistake, of_rotary, with_fields, with_tables
 from .bias import mistakes_of_two_positions
 from .own import own_mistakes
-from .positions import at_positions
+from .positions import move, round_positions
 from .rotary import rotary_mistakes
 
 NOT_IN_PRODUCTS = (  # mistakes of arrays that rotate in place or by axis, which take long to try on products
@@ -40,10 +37,10 @@ def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
     yield from own_mistakes(encoding)
     for step in (1, -1):
         description = f"all positions are {'larger' if step > 0 else 'smaller'} by 1"
-        yield Mistake("positions off by one", description, partial(_move, step=step))
+        yield Mistake("positions off by one", description, partial(move, step=step))
     for dtype in ("bfloat16", "float16"):
         description = f"positions are rounded to {dtype} before they are remapped"
-        yield _with_either_mask(Mistake(f"{dtype} positions", description, partial(_round, dtype=dtype)))
+        yield _with_either_mask(Mistake(f"{dtype} positions", description, partial(round_positions, dtype=dtype)))
     yield from map(_with_either_mask, mistakes_of_two_positions())
     yield from (of_rotary(one) for one in rotary_mistakes(encoding.rotary) if one.name not in NOT_IN_PRODUCTS)
     scale = encoding.head_dim**-0.25
@@ -56,15 +53,6 @@ def _chunk_mistakes(encoding: DualChunk) -> Iterator[Mistake]:
     smaller = {name: getattr(encoding, name) - 1 for name in ("chunk_size", "local_size")}
     description = f"no distance is greater than {encoding.chunk_size - 1}; chunks have {encoding.chunk_len} tokens"
     yield Mistake("largest distance off by one", description, with_fields(**smaller))
-
-
-def _move(candidate: Candidate, step: int) -> list[Candidate]:
-    return at_positions(candidate, candidate.positions + step)
-
-
-def _round(candidate: Candidate, dtype: str) -> list[Candidate]:
-    rounded = ROUNDED[dtype](candidate.positions).astype(np.float64)
-    return at_positions(candidate, rounded) if np.isfinite(rounded).all() else []
 
 
 def _with_either_mask(mistake: Mistake) -> Mistake:

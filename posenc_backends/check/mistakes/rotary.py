@@ -12,7 +12,7 @@ from posenc_core.encodings import Rotary, RotaryEncoding
 
 from ..candidates import Tables
 from .application import application_mistakes
-from .base import BASES, Mistake, with_fields, with_frequencies, with_tables
+from .base import BASES, Mistake, reverse_heads, with_fields, with_frequencies, with_tables
 from .own import own_mistakes
 from .scaling import scaling_mistakes
 
@@ -29,7 +29,7 @@ def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
     yield Mistake("not rotated", "the function returns its input", with_tables(identity))
     yield from application_mistakes(encoding.layout)
     if encoding.table_heads is not None:
-        yield Mistake("heads reversed", "the heads are in reverse order", with_tables(_reverse_heads))
+        yield Mistake("heads reversed", "the heads are in reverse order", with_tables(reverse_heads))
     yield from own_mistakes(encoding)
 
 
@@ -121,10 +121,6 @@ def _placement_mistakes(encoding: Rotary) -> Iterator[Mistake]:
         if placement != encoding.placement:
             description = f"the channels that rotate are those of placement {placement!r}"
             yield Mistake("placement swapped", description, with_fields(placement=placement))
-
-
-def _reverse_heads(cos: Any, sin: Any) -> Tables:
-    return cos[..., ::-1, :, :], sin[..., ::-1, :, :]
 
 
 def swap_cos_and_sin(cos: Any, sin: Any) -> Tables:
