@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -48,6 +49,11 @@ class Measurement(NamedTuple):
     def passed(self) -> bool:
         """Whether the error is within the limit; False for NaN."""
         return self.worst <= self.limit
+
+
+def worst(measurements: Iterable[Measurement]) -> Measurement:
+    """Return the measurement that fails, or has the largest error if none does."""
+    return max(measurements, key=lambda measurement: (not measurement.passed, measurement.worst))
 
 
 def ulps(got: Any, wanted: Any, *, dtype: str = "float32", scale: Any = None) -> float:
@@ -119,6 +125,21 @@ def with_parameters_of_parts(on: BackendUnderTest, layer: Any, parameters: dict[
             is_replaced = on.testing.with_parameters(part, parameters) is not part
             return on.testing.with_parameters(layer, parameters) if is_replaced else layer  # JAX's are immutable
     return layer
+
+
+def float32_arrays(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return lists of numbers as NumPy arrays of float32, by name."""
+    return {name: np.array(each, np.float32) for name, each in numbers.items()}
+
+
+def positions_in(case: GoldenCase) -> dict[str, Any]:
+    """Return the positions of queries and of keys that a case gives, as NumPy arrays."""
+    return {name: np.array(case[name]) for name in ("query_positions", "key_positions") if name in case}
+
+
+def traced_positions_in(on: BackendUnderTest, case: GoldenCase) -> dict[str, Any]:
+    """Return the same positions as int32 arrays of the framework."""
+    return {name: on.backend.from_numpy(array.astype(np.int32)) for name, array in positions_in(case).items()}
 
 
 def array_of(on: BackendUnderTest, numbers: Any, dtype: str = "float32") -> Any:

@@ -9,6 +9,11 @@ from collections.abc import Iterable
 
 _FLOAT64 = "Compiled code has tables of float32, also for tokens of float64; eager code has tables of float64."
 COMPILED_FLOAT64 = {"compiled: Rotary, float64": _FLOAT64, "compiled: Sinusoidal, float64": _FLOAT64}
+_ATTENTION_IN_HALF = (
+    "MultiHeadAttention, Rotary, head_dim 4, layout half, start about 2**16, bfloat16",
+    "MultiHeadAttention, Alibi, start about 2**16, float16",
+    "MultiHeadAttention, PoPE, head_dim 4, start about 2**16, bfloat16",
+)
 # MXNet is retired, so its symbols are frozen: these encodings work in hybridized graphs, later ones need not.
 IN_SYMBOLS = frozenset((
     "Alibi", "AxialRotary", "Binary", "Cope", "DebertaBias", "DecomposedBias", "DualChunk", "DynamicPositionBias",
@@ -27,11 +32,9 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
             "gradient, autocast: MultiHeadAttention": (
                 "The backward pass rounds each product to bfloat16; no bound on the sum of these errors is known."
             ),
-            "onnx: MultiHeadAttention, PoPE, head_dim 4, start about 2**16, bfloat16": (
-                "onnxruntime multiplies no matrices in bfloat16 on a CPU."
-            ),
-            "onnx: MultiHeadAttention, Rotary, head_dim 4, layout half, start about 2**16, bfloat16": (
-                "onnxruntime multiplies no matrices in bfloat16 on a CPU."
+            **dict.fromkeys(
+                (f"onnx: {attention}" for attention in _ATTENTION_IN_HALF if "bfloat16" in attention),
+                "onnxruntime multiplies no matrices in bfloat16 on a CPU.",
             ),
         },
     },
@@ -61,29 +64,18 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
                 "If threads run one compiled program at the same time, Paddle raises or ends the process, even for a "
                 "plain `Linear`; a native test fails as soon as this works."
             ),
-            "predicted: LearnedSinusoidal": (
+            **dict.fromkeys(
+                ("predicted: LearnedSinusoidal", "predicted: LearnedRotary"),
                 "With oneDNN, the default on a CPU, Paddle Inference overwrites the sine of these angles with their "
-                "cosine; use `Config.disable_mkldnn`."
+                "cosine; use `Config.disable_mkldnn`.",
             ),
-            "predicted: LearnedRotary": (
-                "With oneDNN, the default on a CPU, Paddle Inference overwrites the sine of these angles with their "
-                "cosine; use `Config.disable_mkldnn`."
-            ),
-            "cast: MultiHeadAttention": (
-                "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
+            **dict.fromkeys(
+                ("cast: MultiHeadAttention", *_ATTENTION_IN_HALF),
+                "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461",
             ),
             "autocast: MultiHeadAttention": (
                 "Compiled in half precision on a CPU, Paddle's `Linear` ends the process, even outside of a layer of "
                 "ours; a native test fails as soon as this works."
-            ),
-            "MultiHeadAttention, Rotary, head_dim 4, layout half, start about 2**16, bfloat16": (
-                "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
-            ),
-            "MultiHeadAttention, Alibi, start about 2**16, float16": (
-                "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
-            ),
-            "MultiHeadAttention, PoPE, head_dim 4, start about 2**16, bfloat16": (
-                "Paddle's `Linear` has no half precision on a CPU. https://github.com/PaddlePaddle/Paddle/issues/78461"
             ),
             "states of another encoding, by `paddle.Model.load`": (
                 "It compares shapes without asking the layer; `set_state_dict` of a layer or of its model raises "

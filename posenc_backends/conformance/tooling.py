@@ -32,10 +32,12 @@ from .errors import (
     BackendUnderTest,
     GoldenCase,
     Measurement,
+    float32_arrays,
+    pair_lengths,
     ulps,
     with_parameters_of_parts,
+    worst,
 )
-from .oracles import channel_map
 
 LENGTHS = (53, 7, 16, 17, 33)  # the longest first, then shorter and longer ones, odd and even
 FIRST_WEIGHT = 7  # where weights begin in `arange_like`, so that they differ from tokens
@@ -45,9 +47,7 @@ INFINITE = {"float16": 65520.0}  # numbers from here on round to infinity
 # Limits in ulp
 COMPUTED = 8.0  # scores and attention: about sixty roundings, in an order that each framework chooses
 NEIGHBOUR = 1.0  # float32 and golden number both rounded once to half precision: neighbours if both are near the middle
-MIXED = (
-    3.0  # attention with q, k, v, their rotations, mean and result each rounded to half: 2.92 at most for these tokens
-)
+MIXED = 3.0  # attention with q, k, v, rotations, mean and result each rounded to half: 2.92 at most for these tokens
 
 Run: TypeAlias = Callable[..., Any]
 Mode: TypeAlias = "Callable[[LayerCase, Path], Run]"
@@ -119,10 +119,7 @@ class LayerCase:
     def layer(self) -> Any:
         """Return a new layer with the parameters of the golden case."""
         testing, layer = self.on.testing, self.make()
-        matrices, parameters = (
-            {name: np.array(numbers, np.float32) for name, numbers in self.golden_case[which].items()}
-            for which in ("matrices", "parameters")
-        )
+        matrices, parameters = (float32_arrays(self.golden_case[which]) for which in ("matrices", "parameters"))
         if not matrices:
             return testing.with_parameters(layer, parameters) if parameters else layer
         layer = testing.eval_mode(testing.with_projections(layer, matrices), self.dtype)
@@ -183,7 +180,7 @@ class LayerCase:
         if computed is not None and self.kind != "MultiHeadAttention":
             return largest, once if is_cast else NEIGHBOUR if is_half else computed
         if self.kind == "RotaryEmbedding" and contracts:
-            return self._pair_lengths(wanted), once if is_cast else CONTRACTED
+            return pair_lengths(self.encoding, wanted), once if is_cast else CONTRACTED
         if self.kind in ("PositionalEncoding", "RotaryEmbedding"):
             return None, once if is_cast else EXACT
         if self.kind == "AttentionBias" and encoding in LOOKED_UP:
@@ -191,14 +188,6 @@ class LayerCase:
         if self.kind == "MultiHeadAttention" and is_half:
             return largest, MIXED
         return largest, once if is_cast else NEIGHBOUR if is_half else COMPUTED
-
-    def _pair_lengths(self, rotated: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return, for each channel, the length of its rotated pair."""
-        channels = channel_map(self.encoding.head_dim, self.encoding.pairs, self.encoding.pairing)
-        first, second = channels.channels[np.argsort(channels.column, kind="stable")].reshape(-1, 2).T
-        lengths = np.abs(rotated)
-        lengths[..., first] = lengths[..., second] = np.hypot(rotated[..., first], rotated[..., second])
-        return lengths
 
 
 def forward(on: BackendUnderTest, case: GoldenCase, mode: str) -> Measurement:
@@ -209,8 +198,7 @@ def forward(on: BackendUnderTest, case: GoldenCase, mode: str) -> Measurement:
         results = [(length, run(*layer_case.arrays(length))) for length in _lengths(on)]
         dtypes = getattr(on.testing, "RESULT_DTYPES", {})
         dtype = dtypes.get(f"{mode}: {layer_case.kind}", dtypes.get(mode, layer_case.dtype))
-        contracts = _contracts(on, mode)
-        return _worst(layer_case.measure(got, length, "result", dtype, contracts) for length, got in results)
+        return _worst(layer_case, mode, "result", dtype, results)
 
 
 def gradient(on: BackendUnderTest, case: GoldenCase, mode: str) -> Measurement:
@@ -219,8 +207,7 @@ def gradient(on: BackendUnderTest, case: GoldenCase, mode: str) -> Measurement:
     with tempfile.TemporaryDirectory() as folder:
         run = on.testing.GRADIENT_MODES[mode](layer_case, Path(folder))
         results = [(length, run(layer_case.weights(length), *layer_case.arrays(length))) for length in _lengths(on)]
-        dtype, contracts = layer_case.dtype, _contracts(on, mode)
-        return _worst(layer_case.measure(got, length, "gradient", dtype, contracts) for length, got in results)
+        return _worst(layer_case, mode, "gradient", layer_case.dtype, results)
 
 
 def copied(case: LayerCase, folder: Path) -> Run:
@@ -262,10 +249,7 @@ def _lengths(on: BackendUnderTest) -> tuple[int, ...]:
     return tuple(getattr(on.testing, "LENGTHS", LENGTHS))
 
 
-def _contracts(on: BackendUnderTest, mode: str) -> bool:
-    """Return whether this mode may fuse a multiplication and an addition."""
-    return mode in getattr(on.testing, "CONTRACTING", ())
-
-
-def _worst(measurements: Iterable[Measurement]) -> Measurement:
-    return max(measurements, key=lambda measurement: (not measurement.passed, measurement.worst))
+def _worst(case: LayerCase, mode: str, name: str, dtype: str, results: Iterable[tuple[int, Any]]) -> Measurement:
+    """Return the worst measurement of the results at these lengths; some modes fuse a product and a sum."""
+    contracts = mode in getattr(case.on.testing, "CONTRACTING", ())
+    return worst(case.measure(got, length, name, dtype, contracts) for length, got in results)

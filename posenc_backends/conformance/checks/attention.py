@@ -13,11 +13,18 @@ from posenc_core.attention.masks import causal
 from posenc_core.encodings import Encoding, Placed
 from posenc_core.positions.sequences import arange_like
 
-from ..errors import ONCE, BackendUnderTest, GoldenCase, Measurement, array_of, measure, with_parameters_of_parts
-
-ATTENTION = (
-    8.0  # about sixty roundings, in an order that each framework chooses, most of terms that a mean makes smaller
+from ..errors import (
+    ONCE,
+    BackendUnderTest,
+    GoldenCase,
+    Measurement,
+    array_of,
+    float32_arrays,
+    measure,
+    with_parameters_of_parts,
 )
+
+ATTENTION = 8.0  # about sixty roundings, in an order that each framework chooses, most of terms that a mean makes small
 OPTION_DTYPES = {"valid_lens": np.int32, "positions": np.int32, "key_positions": np.int32, "mask": np.bool_}
 
 
@@ -67,10 +74,8 @@ def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
     position = Encoding.from_dict(case["position"]) if case["position"] else None
     scale = {"query_scale": Encoding.from_dict(case["query_scale"])} if "query_scale" in case else {}
     layer = on.backend.MultiHeadAttention(8, 2, position=position, num_kv_heads=case["kv_heads"], **scale)
-    matrices = {name: np.array(matrix, np.float32) for name, matrix in case["matrices"].items()}
-    layer = on.testing.with_projections(on.testing.eval_mode(layer), matrices)
-    parameters = {name: np.array(array, np.float32) for name, array in case["parameters"].items()}
-    return with_parameters_of_parts(on, layer, parameters)
+    layer = on.testing.with_projections(on.testing.eval_mode(layer), float32_arrays(case["matrices"]))
+    return with_parameters_of_parts(on, layer, float32_arrays(case["parameters"]))
 
 
 def _tokens(on: BackendUnderTest, case: GoldenCase) -> list[Any]:

@@ -13,7 +13,18 @@ from posenc_core.attention.masks import causal
 from posenc_core.encodings import ContentScoring, Placed
 from posenc_core.positions.sequences import arange_like
 
-from ..errors import BackendUnderTest, GoldenCase, Measurement, array_of, layer_of, measure, ulps
+from ..errors import (
+    BackendUnderTest,
+    GoldenCase,
+    Measurement,
+    array_of,
+    float32_arrays,
+    layer_of,
+    measure,
+    positions_in,
+    traced_positions_in,
+    ulps,
+)
 
 CONTENT = 8.0  # about a hundred roundings on the way to a gradient, each of half a unit or less, of either sign
 TOKENS = ("q", "k", "values")
@@ -27,8 +38,8 @@ def biased(on: BackendUnderTest, case: GoldenCase) -> Measurement:
 def compiled_biased(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     """Check the same layer compiled, at traced positions if the case has positions."""
     layer = on.testing.compiled(_layer(on, case))
-    positions = {name: on.backend.from_numpy(array.astype(np.int32)) for name, array in _positions(case).items()}
-    return _measure_visible(on, case, layer(_scores(on, case), **_arguments(on, case) | positions), "biased")
+    arguments = _arguments(on, case) | traced_positions_in(on, case)
+    return _measure_visible(on, case, layer(_scores(on, case), **arguments), "biased")
 
 
 def biased_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
@@ -60,8 +71,7 @@ def attended_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
 
 
 def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
-    parameters = {name: np.array(array, np.float32) for name, array in case["weights"].items()}
-    return on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), parameters)
+    return on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), float32_arrays(case["weights"]))
 
 
 def _scores(on: BackendUnderTest, case: GoldenCase) -> Any:
@@ -79,11 +89,7 @@ def _visible(case: GoldenCase) -> Any:
 def _arguments(on: BackendUnderTest, case: GoldenCase) -> dict[str, Any]:
     """Return the arguments of a layer besides scores."""
     start = {"start": case["start"]} if "start" in case else {}
-    return start | _positions(case) | {name: array_of(on, case[name]) for name in ("q", "k")}
-
-
-def _positions(case: GoldenCase) -> dict[str, Any]:
-    return {name: np.array(case[name]) for name in ("query_positions", "key_positions") if name in case}
+    return start | positions_in(case) | {name: array_of(on, case[name]) for name in ("q", "k")}
 
 
 def _arrays(on: BackendUnderTest, case: GoldenCase) -> dict[str, Any]:
@@ -96,7 +102,7 @@ def _attend(on: BackendUnderTest, case: GoldenCase, arrays: dict[str, Any]) -> A
     q, k, v = (arrays[name] for name in TOKENS)
     weights = {name: array for name, array in arrays.items() if name not in TOKENS}
     queries, keys = np.shape(case["scores"])[-2:]
-    start, positions = case.get("start", 0), _positions(case)
+    start, positions = case.get("start", 0), positions_in(case)
     position = Placed(
         ContentScoring.from_dict(case["encoding"]),
         positions.get("query_positions", range(start, start + queries)),

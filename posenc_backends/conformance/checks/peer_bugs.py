@@ -16,17 +16,7 @@ import numpy as np
 from posenc_core.encodings import Encoding
 from posenc_core.huggingface import load_rope
 
-from ..errors import (
-    EXACT,
-    BackendUnderTest,
-    GoldenCase,
-    Measurement,
-    array_of,
-    error_of,
-    layer_of,
-    pair_inputs,
-    ulps,
-)
+from ..errors import EXACT, BackendUnderTest, GoldenCase, Measurement, array_of, error_of, layer_of, pair_inputs, ulps
 from .tables import additive_table, rotary_table
 
 

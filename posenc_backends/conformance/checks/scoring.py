@@ -14,26 +14,27 @@ from ..errors import (
     Measurement,
     array_of,
     error_of,
+    float32_arrays,
     layer_of,
+    positions_in,
+    traced_positions_in,
     ulps,
+    worst,
     zero_scores,
 )
 
-COMPUTED = (
-    8.0  # about ten roundings on the way to a number, of a logarithm and an exponential also; about forty to a sum
-)
+COMPUTED = 8.0  # about ten roundings on the way to a number, a logarithm and an exponential too; about forty to a sum
 
 
 def scored(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     """Check what an `AttentionBias` with the parameters of the case adds to zeros."""
-    return _measure(on, case, _layer(on, case)(zero_scores(on, case), **_positions(case)))
+    return _measure(on, case, _layer(on, case)(zero_scores(on, case), **positions_in(case)))
 
 
 def compiled_scored(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     """Check the same layer compiled, at traced positions if the case has positions."""
     layer = on.testing.compiled(_layer(on, case))
-    positions = {name: on.backend.from_numpy(array.astype(np.int32)) for name, array in _positions(case).items()}
-    return _measure(on, case, layer(zero_scores(on, case), **positions))
+    return _measure(on, case, layer(zero_scores(on, case), **traced_positions_in(on, case)))
 
 
 def scored_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
@@ -48,18 +49,12 @@ def scored_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
         got = on.testing.parameter_gradient(_layer(on, case), name, scores, weights)
         scale = np.full(np.shape(wanted), np.abs(case.get("scales", {}).get(name, wanted)).max())
         measurements.append(Measurement(ulps(on.backend.to_numpy(got), wanted, scale=scale), _limit(case)))
-    return max(measurements, key=lambda measurement: (not measurement.passed, measurement.worst))
+    return worst(measurements)
 
 
 def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
     layer = on.testing.eval_mode(layer_of(on, case), case["dtype"])
-    return on.testing.with_parameters(
-        layer, {name: np.array(array, np.float32) for name, array in case["parameters"].items()}
-    )
-
-
-def _positions(case: GoldenCase) -> dict[str, Any]:
-    return {name: np.array(case[name]) for name in ("query_positions", "key_positions") if name in case}
+    return on.testing.with_parameters(layer, float32_arrays(case["parameters"]))
 
 
 def _measure(on: BackendUnderTest, case: GoldenCase, got: Any) -> Measurement:

@@ -24,6 +24,7 @@ from ..errors import (
     Measurement,
     array_of,
     error_of,
+    float32_arrays,
     layer_of,
     measure,
     measure_rotated,
@@ -65,14 +66,12 @@ def gradients_of_parameters(on: BackendUnderTest, case: GoldenCase, limit: float
 
 
 def _with_parameters(on: BackendUnderTest, case: GoldenCase) -> Any:
-    numbers = {name: np.array(learned, np.float32) for name, learned in case["parameters"].items()}
-    return on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), numbers)
+    return on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), float32_arrays(case["parameters"]))
 
 
 def polar(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     """Check queries and keys as magnitudes at angles, in ulp of the largest."""
-    numbers = {name: np.array(learned, np.float32) for name, learned in case["parameters"].items()}
-    layer = on.testing.with_parameters(on.testing.eval_mode(layer_of(on, case)), numbers)
+    layer = _with_parameters(on, case)
     got = layer(*(array_of(on, [case[name]]) for name in "qk"), positions=np.array(case["positions"]))
     return measure(on, np.stack([on.backend.to_numpy(each) for each in got]), [[own] for own in case["result"]], POLAR)
 

@@ -14,7 +14,7 @@ from mlx import nn
 from mlx.utils import tree_flatten
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, pickled, saved
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_of, pickled, saved
 
 from ...mlx.layers import MultiHeadAttention
 from ...mlx.state import from_state, to_state
@@ -141,12 +141,7 @@ def cast_layer(case: LayerCase, folder: Path) -> Run:
 
 def pulled_back(transform: Callable[..., Any], case: LayerCase, folder: Path) -> Run:
     """Compute the gradient of a transformed call."""
-    call = transform(partial(case.call, case.layer()))
-
-    def run(weights: Any, x: Any, *arrays: Any) -> Any:
-        return gradient(lambda x: call(x, *arrays), x, weights)
-
-    return run
+    return gradient_of(gradient, transform(partial(case.call, case.layer())))
 
 
 def compiled_gradient(case: LayerCase, folder: Path) -> Run:
