@@ -42,15 +42,12 @@ def gradient_mistakes(
             call = caller.call("gradient", dtype, POSITIONS)
             if of_pairs:
                 call = caller.call("gradient", dtype, np.r_[POSITIONS[-2:], POSITIONS], 2, batch=1, heads=(2, 2))
-            candidates = _candidates(call, causes.get(outputs[0 if of_pairs else number]))
+            cause = causes.get(outputs[0 if of_pairs else number])
+            candidates = [call.expected] if cause is None else list(cause.candidates(call.expected))[:1]
             found = _mistake(function, framework, caller.signature, call, candidates, number)
             if found is not None:
                 yield found
                 break
-
-
-def _candidates(call: TestCall, cause: Mistake | None) -> list[Candidate]:
-    return [call.expected] if cause is None else list(cause.candidates(call.expected))[:1]
 
 
 def _mistake(
@@ -111,10 +108,8 @@ def _right_gradient(
     """Return the weights rotated back, or multiplied; for an addition, the weights themselves."""
     if isinstance(signature, ScaleQueries):
         return signature.results(candidate, (weights,), 0)[0]
-    if isinstance(signature, PolarQueriesAndKeys):
-        return _by_channel(signature, candidate, call, weights, number)
-    if isinstance(signature, OfPairs):
-        return _by_number(signature, candidate, call, weights, number)
+    if isinstance(signature, OfPairs | PolarQueriesAndKeys):
+        return _by_differences(signature, candidate, call, weights, number)
     if not isinstance(signature, RotateQueriesAndKeys):
         return weights
     encoding: Any = candidate.encoding
@@ -125,17 +120,24 @@ def _right_gradient(
     return np.asarray(rotate_pairs(weights, cos, -sin, pairing=encoding.pairing.inverse))
 
 
-def _by_number(signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int) -> Float64s:
-    """Return central differences in float64 for each number, which are exact where the results are linear."""
-    result = np.empty_like(call.tokens[number])
-    for at in np.ndindex(*result.shape):
-        sums = []
+def _by_differences(
+    signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int
+) -> Float64s:
+    """Return central differences in float64, which are exact where the results are linear.
+
+    For each number; where each token alone determines its results, for one channel of all tokens at once.
+    """
+    gradient, of_pairs = np.empty_like(call.tokens[number]), isinstance(signature, OfPairs)
+    channels = ((..., channel) for channel in range(gradient.shape[-1]))
+    for at in np.ndindex(*gradient.shape) if of_pairs else channels:
+        results = []
         for step in (STEP, -STEP):
-            tokens = [x.copy() for x in call.tokens]
-            tokens[number][at] += step
-            sums.append((weights * signature.results(candidate, tuple(tokens), 0)[0]).sum())
-        result[at] = (sums[0] - sums[1]) / (2 * STEP)
-    return result
+            moved = [x.copy() for x in call.tokens]
+            moved[number][at] += step
+            results.append(signature.results(candidate, tuple(moved), 0)[0 if of_pairs else number])
+        change = weights * (results[0] - results[1])
+        gradient[at] = change.sum(axis=None if of_pairs else -1) / (2 * STEP)
+    return gradient
 
 
 def _transposed(signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int) -> Float64s:
@@ -146,19 +148,6 @@ def _transposed(signature: Signature, candidate: Candidate, call: TestCall, weig
         unit[number][..., channel] = 1
         result[..., channel] = (weights * signature.results(candidate, unit, 0)[number]).sum(axis=-1)
     return result
-
-
-def _by_channel(signature: Signature, candidate: Candidate, call: TestCall, weights: Float64s, number: int) -> Float64s:
-    """Return central differences in float64 where each token alone determines its results."""
-    gradient = np.empty_like(call.tokens[number])
-    for channel in range(gradient.shape[-1]):
-        results = []
-        for step in (STEP, -STEP):
-            moved = [x.copy() for x in call.tokens]
-            moved[number][..., channel] += step
-            results.append(signature.results(candidate, tuple(moved), 0)[number])
-        gradient[..., channel] = (weights * (results[0] - results[1])).sum(axis=-1) / (2 * STEP)
-    return gradient
 
 
 def _wrong_gradients(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from posenc_core._array_api.checks import check_known
-
 UNKNOWN = "differs, cause unknown"
 EXACT, ROUNDED_ONCE, ROUNDED = "exact", "rounded once", "rounded several times"
 FLOAT32, HALF, WRONG = "float32 angles", "half-precision angles", "wrong"
@@ -37,16 +35,6 @@ def worst_class(classes: Iterable[str], mistakes: Iterable[str]) -> str:
     """Return the lowest of the classes of calls and of mistakes, by name."""
     found = [*classes, *(MISTAKES_OF.get(name, WRONG) for name in mistakes)]
     return max(found, key=CLASSES.index, default=EXACT)
-
-
-def checked_class(name: str) -> str:
-    """Return the name of a class that can be allowed.
-
-    Raises:
-        ValueError: if it is none.
-    """
-    check_known("allow", name, CLASSES[:-1])
-    return name
 
 
 def names_of(mistakes: Iterable[Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from posenc_core._array_api.checks import (
     check_flag,
     check_integer,
     check_items,
+    check_known,
     check_numbers,
     check_type,
     host_array,
@@ -26,7 +27,7 @@ from posenc_core.scaling import AttentionFactor
 from .budget import Budget
 from .candidates import Float64s
 from .frameworks import CallError, Framework, call, framework_of, imported_frameworks
-from .precision_classes import FLOAT32, HALF, ROUNDED, checked_class, names_of, worst_class
+from .precision_classes import CLASSES, FLOAT32, HALF, ROUNDED, names_of, worst_class
 from .program import FRAMEWORK, Program
 from .properties import first_position_off
 from .result import CheckResult
@@ -108,7 +109,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
     encoding = parse(spec) if isinstance(spec, str) else spec
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"`function` must be a function or a callable object, got {shown(function)}.")
-    checked_class(allow)
+    check_known("allow", allow, CLASSES[:-1])
     gradient = check_flag("gradient", gradient)
     check_type("progress", progress, Callable | None, "a function or None")
     signature, weights = signature_of(function, encoding, form), _checked_parameters(encoding, parameters)

@@ -9,6 +9,7 @@ from posenc_core.encodings import Encoding, QueryEncoding
 
 from .mistakes import (
     POSITIONS_IN_FLOAT32,
+    ROUNDED_ARRAYS,
     Mistake,
     combine,
     mistakes_at_the_end,
@@ -37,8 +38,7 @@ RARE = (
     "minus sign missing",
     "overwritten before it is read",
     "one token not rotated",
-    *(f"{dtype} {what}" for dtype in ("bfloat16", "float16") for what in ("tokens", "results")),
-    *(f"{dtype} tokens, {dtype} results" for dtype in ("bfloat16", "float16")),
+    *ROUNDED_ARRAYS,
 )
 
 

@@ -265,6 +265,10 @@ class OfPairs(Signature):
 
     has_angles = False
 
+    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
+        count, lengths = getattr(self.encoding, "num_heads", heads[0]), (num_queries, shape[1] - num_queries)
+        return [(shape[0], count, length, self.encoding.head_dim) for length in lengths]
+
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
         positions, masked = candidate.positions, candidate.mask_positions
         if positions.ndim == 1:
@@ -294,10 +298,6 @@ class Scores(OfPairs):
 
     name = "scores"
 
-    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
-        lengths = num_queries, shape[1] - num_queries
-        return [(shape[0], self.encoding.num_heads, length, self.encoding.head_dim) for length in lengths]
-
     def of_row(self, candidate: Candidate, q: Float64s, k: Float64s) -> Float64s:
         (scores,) = candidate.added_scores(q, k)
         return scores
@@ -307,10 +307,6 @@ class Products(OfPairs):
     """`(q, k, query_positions, key_positions) -> products`, `(batch, heads, queries, keys)`, 0 for hidden keys."""
 
     name = "products"
-
-    def shapes(self, shape: tuple[int, int], heads: tuple[int, int], num_queries: int) -> list[tuple[int, ...]]:
-        lengths = num_queries, shape[1] - num_queries
-        return [(shape[0], heads[0], length, self.encoding.head_dim) for length in lengths]
 
     def of_row(self, candidate: Candidate, q: Float64s, k: Float64s) -> Float64s:
         encoding: Any = candidate.encoding

@@ -16,7 +16,7 @@ from posenc_core.encodings.remapping import RemappedRotary
 from .additive import additive_mistakes
 from .application import mistakes_of_views
 from .axes import arrangement_mistakes
-from .base import IMPOSSIBLE, Mistake, combine, possible
+from .base import IMPOSSIBLE, ROUNDED_ARRAYS, Mistake, combine, possible
 from .bias import bias_mistakes, mistakes_of_two_positions
 from .polar import polar_mistakes
 from .positions import mistakes_at_the_end, mistakes_of_growing, mistakes_of_state, position_mistakes
@@ -28,6 +28,7 @@ from .rounding import POSITIONS_IN_FLOAT32, mistakes_of_rounding
 __all__ = [
     "IMPOSSIBLE",
     "POSITIONS_IN_FLOAT32",
+    "ROUNDED_ARRAYS",
     "Mistake",
     "combine",
     "mistakes_at_the_end",

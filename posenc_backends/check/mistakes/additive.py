@@ -14,9 +14,7 @@ from posenc_core.encodings.additive.grid_sinusoidal import GridConvention
 from posenc_core.encodings.additive.sinusoidal import CONVENTIONS
 
 from ..candidates import Float64s, Outcome, SinesAndCosines, Tables
-from .base import BASES, Mistake, with_fields, with_outcome, with_tables
-from .own import own_mistakes
-from .positions import move, negate_positions
+from .base import BASES, Mistake, own_mistakes, with_fields, with_outcome, with_positions, with_tables
 
 
 def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
@@ -24,7 +22,7 @@ def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
     yield from own_mistakes(encoding)
     yield from _base_mistakes(encoding)
     if (encoding.angular_frequencies() != 0).any():
-        yield Mistake("sign flipped", "sines have the opposite sign", negate_positions)
+        yield Mistake("sign flipped", "sines have the opposite sign", with_positions(np.negative))
     yield from _mistakes_of_adding(encoding)
 
 
@@ -32,7 +30,7 @@ def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
 def _learned_mistakes(encoding: Learned) -> Iterator[Mistake]:
     for step, words in ((2, "larger"), (-2, "smaller")):
         description = f"rows are those of positions {words} by 2, as with rows for padding"
-        yield Mistake("wrong offset", description, partial(move, step=step))
+        yield Mistake("wrong offset", description, with_positions(partial(np.add, step)))
 
 
 @own_mistakes.register

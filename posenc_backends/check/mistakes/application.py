@@ -12,7 +12,7 @@ import numpy as np
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.rotation import channel_pairs
 
-from ..candidates import Apply, Candidate, Float64s, Outcome, Tables, apply_tables
+from ..candidates import Apply, Candidate, Float64s, Outcome, apply_tables
 from .base import Change, Mistake, combine, with_outcome
 
 NUDGE = 2.0**-22  # twice the error of a rotation in float32
@@ -39,7 +39,7 @@ def application_mistakes(layout: str) -> Iterator[Mistake]:
         change = partial(_all_but_one_token, row=row, only_odd=only_odd)
         yield Mistake("one token not rotated", f"{words} is unchanged", change)
     description = "both products with the sine are added, so that lengths of pairs change"
-    yield Mistake("minus sign missing", description, _applied(_apply_without_minus))
+    yield Mistake("minus sign missing", description, _applied(partial(_products, minus=1)))
     for words, later in (("first", 1), ("second", 0)):
         description = f"the {words} channel of a pair is overwritten before the other is computed from it"
         yield Mistake("overwritten before it is read", description, _applied(partial(_apply_in_place, later=later)))
@@ -107,10 +107,6 @@ def _products(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, minus: i
     return result
 
 
-def _apply_without_minus(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
-    return _products(x, cos, sin, encoding, 1)
-
-
 def _apply_in_place(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, *, later: int) -> Float64s:
     """Return the rotation whose later channel is computed from the earlier one after that was rotated."""
     result = _products(x, cos, sin, encoding, -1)
@@ -150,16 +146,12 @@ def _rounded(x: Float64s, rotated: Float64s, *, dtype: str, nudge: float) -> Flo
 def _twice(candidate: Candidate) -> list[Candidate]:
     """Return the rotation by twice the angle, or if tables are applied in another way, that applied twice."""
     if candidate.apply is None:
-        return [candidate.with_change(_double)]
+        return [candidate.with_change(lambda cos, sin: (cos * cos - sin * sin, 2 * sin * cos))]
     return [replace(candidate, apply=partial(_apply_twice, apply=candidate.apply))]
 
 
 def _apply_twice(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any, *, apply: Apply) -> Float64s:
     return apply(apply(x, cos, sin, encoding), cos, sin, encoding)
-
-
-def _double(cos: Any, sin: Any) -> Tables:
-    return cos * cos - sin * sin, 2 * sin * cos
 
 
 def _mix_layouts(candidate: Candidate, columns: str) -> list[Candidate]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import singledispatch
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -15,6 +16,10 @@ from posenc_core.scaling import AttentionFactor
 from ..candidates import Candidate, Float64s, OfPositions, Outcome, Tables
 
 BASES = (10000, 500000, 1e6, 5e6, 1e7, 100, 1000, 50000, 100000, 150000, 160000)  # those of models, the usual one first
+ROUNDED_ARRAYS = (  # mistakes of arrays in half precision
+    *(f"{dtype} {what}" for dtype in ("bfloat16", "float16") for what in ("tokens", "results")),
+    *(f"{dtype} tokens, {dtype} results" for dtype in ("bfloat16", "float16")),
+)
 
 # What a mistake raises that an encoding cannot have.
 IMPOSSIBLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeWarning)
@@ -60,6 +65,12 @@ def possible(make: Callable[..., Iterable[Made]], *arguments: Any) -> Iterator[M
         return
 
 
+@singledispatch
+def own_mistakes(encoding: Encoding) -> Iterator[Mistake]:
+    """Yield the mistakes that only an encoding of this class can have: those of the function registered for it."""
+    return iter(())
+
+
 def combine(one: Mistake, other: Mistake) -> Mistake:
     """Return two mistakes made at once."""
 
@@ -87,6 +98,16 @@ def with_tables(change: Callable[..., Tables] | OfPositions) -> Change:
     return lambda candidate: [candidate.with_change(change)]
 
 
+def with_positions(change: Callable[..., Any]) -> Change:
+    """Return a change of the positions; the new ones are broadcast to the shape of the others."""
+    return lambda candidate: at_positions(candidate, change(candidate.positions))
+
+
+def at_positions(candidate: Candidate, positions: Any) -> list[Candidate]:
+    """Return the candidate at other positions, which are broadcast to its shape."""
+    return [replace(candidate, positions=np.broadcast_to(positions, candidate.positions.shape))]
+
+
 def with_outcome(outcome: Outcome) -> Change:
     """Return a change of the results."""
     return lambda candidate: [replace(candidate, outcomes=(*candidate.outcomes, outcome))]
@@ -95,6 +116,14 @@ def with_outcome(outcome: Outcome) -> Change:
 def reverse_heads(*tables: Any) -> Tables:
     """Return tables or biases `(..., heads, length, columns)` with the heads in reverse order."""
     return tuple(table[..., ::-1, :, :] for table in tables)
+
+
+def base_mistakes(encoding: Any, usual: float) -> Iterator[Mistake]:
+    """Yield the mistakes of other bases than that of the encoding; `usual` is that of its class."""
+    for base in BASES:
+        if base != encoding.base:
+            name = "base ignored" if base == usual else "wrong base"
+            yield Mistake(name, f"the base is {base:.10g}", with_fields(base=base))
 
 
 def with_frequencies(name: str, description: str, encoding: Rotary, frequencies: Any) -> Mistake:

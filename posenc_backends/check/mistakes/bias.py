@@ -13,9 +13,8 @@ from posenc_core.attention.bias import SIDES, SLOPE_ORDERS
 from posenc_core.encodings import Alibi, Encoding, T5Bias
 
 from ..candidates import Candidate, Tables
-from .base import Mistake, reverse_heads, round_tables, with_fields, with_tables
-from .own import own_mistakes
-from .positions import FIRST_ROW, negate_positions, round_positions
+from .base import Mistake, own_mistakes, reverse_heads, round_tables, with_fields, with_positions, with_tables
+from .positions import FIRST_ROW, round_positions
 
 
 def bias_mistakes(encoding: Encoding) -> Iterator[Mistake]:
@@ -23,8 +22,10 @@ def bias_mistakes(encoding: Encoding) -> Iterator[Mistake]:
     yield Mistake("sign flipped", "the bias has the opposite sign", with_tables(_negate))
     yield Mistake("heads reversed", "the heads are in reverse order", with_tables(reverse_heads))
     description = "heads and pairs are mixed up by a reshape that should be a transpose"
-    yield Mistake("axes mixed up by a reshape", description, with_tables(_reshape))
-    yield Mistake("sign of offsets flipped", "offsets are query minus key, not key minus query", negate_positions)
+    reshape = with_tables(lambda bias: (np.moveaxis(bias, -3, -1).reshape(bias.shape),))
+    yield Mistake("axes mixed up by a reshape", description, reshape)
+    description = "offsets are query minus key, not key minus query"
+    yield Mistake("sign of offsets flipped", description, with_positions(np.negative))
     yield from own_mistakes(encoding)
     yield from mistakes_of_two_positions()
     yield Mistake("not relative", "the bias of a key depends on its own position alone", _ignore_queries)
@@ -63,10 +64,6 @@ def mistakes_of_two_positions() -> Iterator[Mistake]:
 
 def _negate(bias: Any) -> Tables:
     return (-bias,)
-
-
-def _reshape(bias: Any) -> Tables:
-    return (np.moveaxis(bias, -3, -1).reshape(bias.shape),)
 
 
 def _sign_distances(candidate: Candidate) -> list[Candidate]:

@@ -12,9 +12,8 @@ import numpy as np
 
 from posenc_core.encodings import PoPE, Rotary
 
-from ..candidates import Candidate, Float64s, Tables
-from .base import BASES, Change, Mistake, with_fields, with_outcome, with_tables
-from .positions import negate_positions
+from ..candidates import Candidate, Float64s
+from .base import Change, Mistake, base_mistakes, with_outcome, with_positions, with_tables
 from .rotary import identity, swap_cos_and_sin
 
 PERIOD = 2 * np.pi
@@ -40,8 +39,8 @@ def polar_mistakes(encoding: Any) -> Iterator[Mistake]:
     description = "cosine and sine of a channel lie side by side; in the form `products`, any order is right"
     yield Mistake("channels in another order", description, with_outcome(_side_by_side))
     yield Mistake("cos and sin swapped", "the products with the sine come first", with_tables(swap_cos_and_sin))
-    yield Mistake("sign flipped", "angles have the opposite sign", with_tables(_conjugate))
-    yield Mistake("sign flipped", "the angles of positions have the opposite sign", negate_positions)
+    yield Mistake("sign flipped", "angles have the opposite sign", with_tables(lambda cos, sin: (cos, -sin)))
+    yield Mistake("sign flipped", "the angles of positions have the opposite sign", with_positions(np.negative))
     yield Mistake("not rotated", "all angles are 0", with_tables(identity))
     yield from _frequency_mistakes(encoding)
 
@@ -66,9 +65,10 @@ def _phase_mistakes() -> Iterator[Mistake]:
     ):
         bounded = partial(np.clip, a_min=low, a_max=high)
         yield Mistake("phases with other bounds", f"phases are bounded by {words}", _with_phases(bounded))
-    yield Mistake("heads reversed", "the heads of phases are in reverse order", _with_phases(_reversed_heads))
-    description = "all heads have the phases of the first"
-    yield Mistake("phases of the first head", description, _with_phases(_of_the_first_head))
+    reverse = _with_phases(lambda phase: _bounded(phase)[::-1])
+    yield Mistake("heads reversed", "the heads of phases are in reverse order", reverse)
+    first = _with_phases(lambda phase: np.broadcast_to(_bounded(phase)[:1], phase.shape))
+    yield Mistake("phases of the first head", "all heads have the phases of the first", first)
 
 
 def _frequency_mistakes(encoding: Any) -> Iterator[Mistake]:
@@ -85,10 +85,7 @@ def _frequency_mistakes(encoding: Any) -> Iterator[Mistake]:
         ("channels 2c and 2c + 1 have one frequency, as in RoPE", 2 * (channels // 2) / width),
     ):
         yield Mistake("frequencies of RoPE", description, _with_exponents(exponents))
-    for base in BASES:
-        if base != encoding.base:
-            name = "base ignored" if base == PoPE.base else "wrong base"
-            yield Mistake(name, f"the base is {base:.10g}", with_fields(base=base))
+    yield from base_mistakes(encoding, PoPE.base)
 
 
 def _with_magnitudes(magnitude: Magnitude) -> Change:
@@ -108,11 +105,6 @@ def _bounded(phase: Float64s) -> Float64s:
     return np.clip(phase, -PERIOD, 0)
 
 
-def _within_period(phase: Any) -> Float64s:
-    """Return the same angles between -2π and 0, where the encoding leaves phases as they are."""
-    return -np.mod(-np.asarray(phase, np.float64), PERIOD)
-
-
 def _with_phases(change: Callable[[Float64s], Any]) -> Change:
     return lambda candidate: [_phased(candidate, "phase", change(candidate.weights["phase"]))]
 
@@ -122,15 +114,9 @@ def _with_phases_of_queries(candidate: Candidate, sign: int) -> list[Candidate]:
 
 
 def _phased(candidate: Candidate, name: str, phase: Any) -> Candidate:
-    return replace(candidate, weights={**candidate.weights, name: _within_period(phase)})
-
-
-def _reversed_heads(phase: Float64s) -> Float64s:
-    return _bounded(phase)[::-1]
-
-
-def _of_the_first_head(phase: Float64s) -> Float64s:
-    return np.broadcast_to(_bounded(phase)[:1], phase.shape)
+    """Return the candidate with the same angles between -2π and 0, where the encoding leaves phases as they are."""
+    within_period = -np.mod(-np.asarray(phase, np.float64), PERIOD)
+    return replace(candidate, weights={**candidate.weights, name: within_period})
 
 
 def _with_exponents(exponents: Float64s) -> Change:
@@ -142,7 +128,3 @@ def _with_exponents(exponents: Float64s) -> Change:
         return [replace(candidate, encoding=encoding)]
 
     return change
-
-
-def _conjugate(cos: Any, sin: Any) -> Tables:
-    return cos, -sin

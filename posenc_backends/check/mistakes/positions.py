@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from posenc_core.encodings import RotaryEncoding
 
 from ..candidates import Candidate, StillFrom
 from ..sample_calls import TestCall
-from .base import Mistake
+from .base import Mistake, at_positions, with_positions
 
 PAST_THE_END = "not rotated past the end of a table"
 INTEGERS = {2**7: "8 bits", 2**15: "16 bits"}  # with a sign, by the first number that they lack
@@ -24,21 +23,21 @@ MAX_ENDS = 20  # positions in one call at which a table may end
 def position_mistakes(num_axes: int = 1) -> Iterator[Mistake]:
     """Yield the mistakes in positions that a single call shows."""
     if num_axes > 1:
-        yield Mistake("axes swapped", "the axes of positions are in reverse order", _reverse_axes)
+        yield Mistake("axes swapped", "the axes of positions are in reverse order", with_positions(lambda at: at[::-1]))
         for axis in range(num_axes):
             description = f"axis {axis} of positions is used for all"
-            yield Mistake("one axis for all", description, partial(_one_axis, axis=axis))
+            yield Mistake("one axis for all", description, with_positions(lambda at, axis=axis: at[axis : axis + 1]))
     for step in (1, -1):
         description = f"positions are {'larger' if step > 0 else 'smaller'} by 1"
-        yield Mistake("positions off by one", description, partial(move, step=step))
-    yield Mistake("positions ignored", "positions are counted from 0", partial(_count, first=0))
-    name = "positions ignored, positions off by one"
-    yield Mistake(name, "positions are counted from 1", partial(_count, first=1))
+        yield Mistake("positions off by one", description, with_positions(partial(np.add, step)))
+    for first, name in ((0, "positions ignored"), (1, "positions ignored, positions off by one")):
+        change = with_positions(lambda at, first=first: np.arange(at.shape[-1]) + first)
+        yield Mistake(name, f"positions are counted from {first}", change)
     for index, words in ((0, "first"), (-1, "last")):
         change = partial(_consecutive, index=index)
         yield Mistake("positions taken as consecutive", f"only the {words} position is used", change)
     yield FIRST_ROW
-    yield Mistake("positions reversed", "positions are counted from the end", _reverse)
+    yield Mistake("positions reversed", "positions are counted from the end", with_positions(lambda at: at[..., ::-1]))
     yield Mistake("sign of positions ignored", "negative positions are treated as positive", _absolute)
     for words, to_integer in (("to the nearest integer", np.rint), ("down", np.floor)):
         change = partial(_make_whole, to_integer=to_integer)
@@ -75,12 +74,14 @@ def mistakes_at_the_end(call: TestCall, right: list[TestCall]) -> Iterator[Mista
         yield Mistake(PAST_THE_END, description, partial(_identity_from, end=int(end)), is_of_the_end=True)
     for length in lengths:
         description = f"positions past {length - 1} are treated as {length - 1}, the end of a table"
-        yield Mistake("positions clamped", description, partial(_clamp, last=length - 1), is_of_the_end=True)
+        change = with_positions(partial(np.minimum, length - 1))
+        yield Mistake("positions clamped", description, change, is_of_the_end=True)
         description = f"positions are counted again from 0 after {length - 1}"
-        yield Mistake("positions wrapped", description, partial(_wrap, length=length), is_of_the_end=True)
+        change = with_positions(lambda at, length=length: at % length)
+        yield Mistake("positions wrapped", description, change, is_of_the_end=True)
         if length in INTEGERS:
             description = f"positions are integers of {INTEGERS[length]}: {length} becomes {-length}"
-            change = partial(_wrap, length=2 * length, shift=length)
+            change = with_positions(lambda at, length=length: (at + length) % (2 * length) - length)
             yield Mistake("positions wrapped", description, change, is_of_the_end=True)
 
 
@@ -91,13 +92,8 @@ def mistakes_of_growing(call: TestCall, earlier: list[TestCall]) -> Iterator[Mis
     for end in sorted({int(before.positions.max()) + 1 for before in earlier if not before.num_queries}):
         if end <= call.positions.max():
             description = f"the rows from {end} on, by which a table grew, are counted from 0"
-            change = partial(_restart, length=end)
+            change = with_positions(lambda at, end=end: np.where(at >= end, at - end, at))
             yield Mistake("table grown wrongly", description, change, is_of_the_end=True)
-
-
-def _restart(candidate: Candidate, length: int) -> list[Candidate]:
-    positions = candidate.positions
-    return at_positions(candidate, np.where(positions >= length, positions - length, positions))
 
 
 def _table_lengths(highest: int) -> Iterator[int]:
@@ -110,37 +106,10 @@ def _identity_from(candidate: Candidate, end: int) -> list[Candidate]:
     return [candidate.with_change(StillFrom(end))] if isinstance(candidate.encoding, RotaryEncoding) else []
 
 
-def _clamp(candidate: Candidate, last: int) -> list[Candidate]:
-    return at_positions(candidate, np.minimum(candidate.positions, last))
-
-
-def _wrap(candidate: Candidate, length: int, shift: int = 0) -> list[Candidate]:
-    return at_positions(candidate, (candidate.positions + shift) % length - shift)
-
-
-def at_positions(candidate: Candidate, positions: Any) -> list[Candidate]:
-    """Return the candidate at other positions, which are broadcast to its shape."""
-    return [replace(candidate, positions=np.broadcast_to(positions, candidate.positions.shape))]
-
-
 def round_positions(candidate: Candidate, dtype: str) -> list[Candidate]:
     """Return the candidate at positions that are rounded to this dtype, unless they are infinite there."""
     rounded = ROUNDED[dtype](candidate.positions).astype(np.float64)
     return at_positions(candidate, rounded) if np.isfinite(rounded).all() else []
-
-
-def negate_positions(candidate: Candidate) -> list[Candidate]:
-    """Return the candidate at positions of the opposite sign."""
-    return at_positions(candidate, -candidate.positions)
-
-
-def move(candidate: Candidate, step: int) -> list[Candidate]:
-    """Return the candidate at positions that are larger by `step`."""
-    return at_positions(candidate, candidate.positions + step)
-
-
-def _count(candidate: Candidate, first: int) -> list[Candidate]:
-    return at_positions(candidate, np.arange(candidate.positions.shape[-1]) + first)
 
 
 def _consecutive(candidate: Candidate, index: int) -> list[Candidate]:
@@ -154,18 +123,6 @@ def _first_row(candidate: Candidate) -> list[Candidate]:
 
 
 FIRST_ROW = Mistake("positions of the first row", "all rows have the positions of the first", _first_row)
-
-
-def _reverse_axes(candidate: Candidate) -> list[Candidate]:
-    return at_positions(candidate, candidate.positions[::-1])
-
-
-def _one_axis(candidate: Candidate, axis: int) -> list[Candidate]:
-    return at_positions(candidate, candidate.positions[axis : axis + 1])
-
-
-def _reverse(candidate: Candidate) -> list[Candidate]:
-    return at_positions(candidate, candidate.positions[..., ::-1])
 
 
 def _absolute(candidate: Candidate) -> list[Candidate]:

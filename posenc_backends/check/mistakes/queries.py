@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
 from posenc_core.encodings import LearnedQueryScale, QueryEncoding, QueryScale
 from posenc_core.tables.query_factors import Growth
 
-from ..candidates import Tables
-from .base import Mistake, reverse_heads, round_tables, with_fields, with_tables
-from .own import own_mistakes
+from .base import Mistake, own_mistakes, reverse_heads, round_tables, with_fields, with_tables
 
 
 def query_mistakes(encoding: QueryEncoding) -> Iterator[Mistake]:
     """Yield the mistakes in factors of this encoding."""
     yield from own_mistakes(encoding)
-    yield Mistake("factor missing", "queries are not multiplied", with_tables(_ones))
-    yield Mistake("factor squared", "the factor is multiplied twice", with_tables(_square))
+    yield Mistake("factor missing", "queries are not multiplied", with_tables(lambda factors: (np.ones_like(factors),)))
+    yield Mistake("factor squared", "the factor is multiplied twice", with_tables(lambda factors: (factors**2,)))
     for dtype in ("bfloat16", "float16"):
         yield Mistake(f"{dtype} tables", f"factors are rounded to {dtype}", with_tables(round_tables(dtype)))
 
@@ -36,11 +34,3 @@ def _scale_mistakes(encoding: QueryScale) -> Iterator[Mistake]:
 @own_mistakes.register
 def _learned_scale_mistakes(encoding: LearnedQueryScale) -> Iterator[Mistake]:
     yield Mistake("heads reversed", "the heads are in reverse order", with_tables(reverse_heads))
-
-
-def _ones(factors: Any) -> Tables:
-    return (np.ones_like(factors),)
-
-
-def _square(factors: Any) -> Tables:
-    return (factors**2,)

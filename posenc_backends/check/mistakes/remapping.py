@@ -7,15 +7,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from posenc_core.encodings import DualChunk, ReRoPE
 from posenc_core.encodings.remapping import RemappedRotary
 from posenc_core.positions.sequences import LIMIT
 
-from ..candidates import Candidate, Tables
-from .base import Mistake, of_rotary, with_fields, with_tables
+from ..candidates import Candidate
+from .base import ROUNDED_ARRAYS, Mistake, of_rotary, own_mistakes, with_fields, with_positions, with_tables
 from .bias import mistakes_of_two_positions
-from .own import own_mistakes
-from .positions import move, round_positions
+from .positions import round_positions
 from .rotary import rotary_mistakes
 
 NOT_IN_PRODUCTS = (  # mistakes of arrays that rotate in place or by axis, which take long to try on products
@@ -23,8 +24,7 @@ NOT_IN_PRODUCTS = (  # mistakes of arrays that rotate in place or by axis, which
     "heads taken for positions",
     "one token not rotated",
     "overwritten before it is read",
-    *(f"{dtype} {what}" for dtype in ("bfloat16", "float16") for what in ("tokens", "results")),
-    *(f"{dtype} tokens, {dtype} results" for dtype in ("bfloat16", "float16")),
+    *ROUNDED_ARRAYS,
 )
 
 
@@ -37,7 +37,7 @@ def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
     yield from own_mistakes(encoding)
     for step in (1, -1):
         description = f"all positions are {'larger' if step > 0 else 'smaller'} by 1"
-        yield Mistake("positions off by one", description, partial(move, step=step))
+        yield Mistake("positions off by one", description, with_positions(partial(np.add, step)))
     for dtype in ("bfloat16", "float16"):
         description = f"positions are rounded to {dtype} before they are remapped"
         yield _with_either_mask(Mistake(f"{dtype} positions", description, partial(round_positions, dtype=dtype)))
@@ -45,7 +45,8 @@ def remapping_mistakes(encoding: RemappedRotary) -> Iterator[Mistake]:
     yield from (of_rotary(one) for one in rotary_mistakes(encoding.rotary) if one.name not in NOT_IN_PRODUCTS)
     scale = encoding.head_dim**-0.25
     description = "products are divided by the square root of the width"
-    yield of_rotary(Mistake("products scaled", description, with_tables(lambda *tables: _scaled(tables, scale))))
+    change = with_tables(lambda *tables: tuple(table * scale for table in tables))
+    yield of_rotary(Mistake("products scaled", description, change))
 
 
 @own_mistakes.register
@@ -68,7 +69,3 @@ def _with_either_mask(mistake: Mistake) -> Mistake:
 def _keep_distances(candidate: Candidate) -> list[Candidate]:
     encoding: Any = candidate.encoding
     return [replace(candidate, encoding=ReRoPE(rotary=encoding.rotary, window=LIMIT - 1))]
-
-
-def _scaled(tables: Tables, scale: float) -> Tables:
-    return tuple(table * scale for table in tables)

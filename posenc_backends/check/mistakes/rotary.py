@@ -12,8 +12,7 @@ from posenc_core.encodings import Rotary, RotaryEncoding
 
 from ..candidates import Tables
 from .application import application_mistakes
-from .base import BASES, Mistake, reverse_heads, with_fields, with_frequencies, with_tables
-from .own import own_mistakes
+from .base import Mistake, base_mistakes, own_mistakes, reverse_heads, with_fields, with_frequencies, with_tables
 from .scaling import scaling_mistakes
 
 
@@ -37,7 +36,7 @@ def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
 def _frequency_mistakes(encoding: Rotary) -> Iterator[Mistake]:
     if encoding.own is None:
         yield from _denominator_mistakes(encoding)
-        yield from _base_mistakes(encoding)
+        yield from base_mistakes(encoding, Rotary.base)
         yield from _unit_and_order_mistakes(encoding)
         yield from _size_mistakes(encoding)
     if encoding.rotary_dim is not None:
@@ -60,13 +59,6 @@ def _factor_mistakes(factor: float) -> Iterator[Mistake]:
             description = f"the {words} lacks the factor {factor:.6g}, the other table has it"
             yield Mistake(f"{name} missing", description, with_tables(change))
     yield Mistake(f"{name} doubled", "cosine and sine are twice as large", with_tables(_multiply(2)))
-
-
-def _base_mistakes(encoding: Rotary) -> Iterator[Mistake]:
-    for base in BASES:
-        if base != encoding.base:
-            name = "base ignored" if base == Rotary.base else "wrong base"
-            yield Mistake(name, f"the base is {base:.10g}", with_fields(base=base))
 
 
 def _denominator_mistakes(encoding: Rotary) -> Iterator[Mistake]:

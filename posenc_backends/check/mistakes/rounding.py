@@ -14,8 +14,7 @@ from posenc_core.encodings import Rotary, RotaryEncoding
 from posenc_core.encodings.remapping import RemappedRotary
 
 from ..candidates import EXACT, Arithmetic, Candidate, arithmetic_within, has_angles
-from .base import Mistake, combine, has_base, of_rotary, rounded_tables, with_fields
-from .positions import at_positions
+from .base import Mistake, at_positions, combine, has_base, of_rotary, rounded_tables, with_fields
 
 ROUNDED_PARTS = ("positions", "frequencies", "angles")
 FREQUENCY_ULPS = {"float32": 16, "bfloat16": 3, "float16": 3}  # how far other ways to compute a power are off

@@ -32,6 +32,7 @@ from .view import View
 Values = dict[str, Any]
 SIDES = ("", WITH)  # the prefixes of the controls of the first and the second encoding
 MOST_SENTENCES = 5
+WORDS = {"yes": True, "no": False}
 
 
 def texts_of(query: str) -> dict[str, str]:
@@ -171,15 +172,8 @@ def _encoding_of(values: Mapping[str, Any], prefix: str) -> Encoding:
 
 def _fields(cls: type[Value], values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return the values of the fields of a class, as `from_dict` takes them."""
-    names = [control.name for control in fields_of(cls, prefix)]
-    words = {"yes": True, "no": False}
-    plain = {name: name.removeprefix(prefix) for name in names}
-    return {
-        FIELDS.get(plain[name], plain[name]): words.get(values[name], values[name])
-        if isinstance(values[name], str)
-        else values[name]
-        for name in names
-    }
+    chosen = {control.name.removeprefix(prefix): values[control.name] for control in fields_of(cls, prefix)}
+    return {FIELDS.get(name, name): WORDS.get(value, value) for name, value in chosen.items()}
 
 
 def _values_of(value: Value) -> dict[str, Any]:

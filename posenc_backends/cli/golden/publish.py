@@ -20,6 +20,7 @@ from posenc_backends.conformance.checks.content import CONTENT
 from posenc_backends.conformance.checks.scoring import COMPUTED
 from posenc_backends.conformance.errors import LEARNED, MULTIPLIED, POLAR
 from posenc_core._array_api.checks import check_type, shown
+from posenc_core.formats.safetensors import read_header
 
 from .mistakes import mistaken
 from .schema import SCHEMA
@@ -128,7 +129,7 @@ def publish(folder: Path, progress: Callable[[str], None] | None = None) -> int:
         if progress is not None:
             progress(file)
         digests[file] = hashlib.sha256(data).hexdigest()
-        lines += _lines(file, own, tensors, len(data))
+        lines += _lines(folder / file, own)
         cases += own
     content = {"version": VERSION, "licence": "MIT-0", "meanings": MEANINGS, "files": digests, "cases": cases}
     for name, described in (("golden.json", content), ("schema.json", SCHEMA)):
@@ -218,13 +219,9 @@ def rounded_once(values: npt.NDArray[np.float64], dtype: str) -> npt.NDArray[np.
     return np.asarray(np.ldexp(np.rint(np.ldexp(values, shift)), -shift))
 
 
-def _lines(file: str, cases: list[dict[str, Any]], tensors: dict[str, Numbers], size: int) -> Iterator[str]:
+def _lines(file: Path, cases: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each tensor: its place in the file first, so that a program needs no parser of JSON."""
-    start = size - sum(len(tensor.to_bytes()) for tensor in tensors.values())
-    where = {}
-    for name, tensor in tensors.items():
-        where[name] = start
-        start += len(tensor.to_bytes())
+    where = {tensor.name: tensor.start for tensor in read_header(file)}
     for case in cases:
         for part in ("inputs", "outputs", "mistakes"):
             for key, one in case[part].items():
@@ -232,5 +229,5 @@ def _lines(file: str, cases: list[dict[str, Any]], tensors: dict[str, Numbers], 
                 shape = ",".join(map(str, one["shape"])) or "-"
                 kind = [tolerance.get(name, "-") for name in ("ulp", "dtype", "of")]
                 stored = STORED[one["dtype"]][0]
-                row = (file, where[one["tensor"]], stored, shape, part[:-1], case["name"], key, *kind)
+                row = (file.name, where[one["tensor"]], stored, shape, part[:-1], case["name"], key, *kind)
                 yield "\t".join(map(str, row))

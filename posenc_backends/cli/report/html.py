@@ -122,8 +122,9 @@ def _draw_errors(axes: Axes, rows: Rows, check: str) -> None:
     """Draw the worst error of each encoding in each backend, hatched for a known failure, empty without a case."""
     backends, encodings = (list(dict.fromkeys(row[key] for row in rows)) for key in ("backend", "encoding"))
     found = {(row["encoding"], row["backend"]): row[check] for row in rows}
-    errors = [[_error(found.get((encoding, backend))) for backend in backends] for encoding in encodings]
-    most = max((error for line in errors for error in line if math.isfinite(error)), default=0) or 1
+    numbers = {place: value for place, value in found.items() if isinstance(value, float)}
+    errors = [[numbers.get((encoding, backend), math.nan) for backend in backends] for encoding in encodings]
+    most = max(filter(math.isfinite, numbers.values()), default=0) or 1
     axes.imshow(errors, aspect="auto", cmap="cividis", vmin=0, vmax=most)
     axes.set_xticks(range(len(backends)), backends, rotation=90)
     axes.set_yticks(range(len(encodings)), encodings)
@@ -135,12 +136,5 @@ def _draw_errors(axes: Axes, rows: Rows, check: str) -> None:
             color = ORANGE if math.isinf(value) else "white" if value < most / 2 else "black"
             axes.text(x, y, f"{value:.1f}", ha="center", va="center", size=7, color=color)
         elif value == KNOWN_FAILURE:
-            axes.add_patch(_hatched(x, y))
-
-
-def _error(value: object) -> float:
-    return value if isinstance(value, float) else math.nan
-
-
-def _hatched(x: int, y: int) -> Rectangle:
-    return Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, hatch="////", edgecolor=GRAY, linewidth=0)
+            corner = (x - 0.5, y - 0.5)
+            axes.add_patch(Rectangle(corner, 1, 1, fill=False, hatch="////", edgecolor=GRAY, linewidth=0))
