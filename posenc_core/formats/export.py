@@ -128,9 +128,14 @@ def _check_fields(rotary: Rotary, target: str) -> None:
     if rotary.own is not None:
         raise ValueError(f"`frequencies` must be left out for {target}: give the encoding a base and a scaling.")
     placement = "spread" if isinstance(rotary.scaling, Proportional) else "lead"
-    for name, default in {"direction": "forward", "precision": "exact", "placement": placement}.items():
-        if getattr(rotary, name) != default:
-            raise ValueError(f"`{name}` must be {shown(default)} for {target}, got {shown(getattr(rotary, name))}.")
+    check_defaults(rotary, f"for {target}", direction="forward", precision="exact", placement=placement)
+
+
+def check_defaults(encoding: Any, where: str, **defaults: Any) -> None:
+    """Raise unless fields, by their names, have their defaults, as `where` there is no key for them."""
+    for name, default in defaults.items():
+        if (value := getattr(encoding, name)) != default:
+            raise ValueError(f"`{name}` must be {shown(default)} {where}, got {shown(value)}.")
 
 
 def _check_layout(rotary: Rotary, architecture: str) -> None:

@@ -9,6 +9,7 @@ import re
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from .._array_api.checks import shown
@@ -108,13 +109,10 @@ def _value(text: str) -> Any:
     """Return a number where the text is one, else the text."""
     if not re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", text, re.ASCII | re.IGNORECASE) or len(text) > SHOWN:
         return text
-    try:
-        return int(text)
-    except ValueError:
-        try:
-            return float(text)
-        except ValueError:
-            return text
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def _config(given: Config) -> dict[str, Any]:

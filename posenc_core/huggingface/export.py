@@ -8,7 +8,7 @@ from typing import Any
 
 from .._array_api.checks import check_known, shown
 from ..encodings import DualChunk, FoPE, MultimodalRotary, Rotary
-from ..formats.export import partial
+from ..formats.export import check_defaults, partial
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
 from .dual_chunk import KEY, SIZES
 from .fope import unit_std
@@ -66,9 +66,7 @@ def _(rotary: Rotary) -> dict[str, Any]:
 
 @_config.register
 def _(rotary: FoPE) -> dict[str, Any]:
-    for name, default in (("direction", "forward"), ("floor_sine", 1)):
-        if getattr(rotary, name) != default:
-            raise ValueError(f"`{name}` must be {shown(default)} in a config, got {shown(getattr(rotary, name))}.")
+    check_defaults(rotary, "in a config", direction="forward", floor_sine=1)
     values = (rotary.std / unit_std(rotary), rotary.num_heads is not None, rotary.num_terms)
     parameters = {"rope_type": "default", "rope_theta": rotary.base, **_drop_none(zip(FOPE, values, strict=True))}
     sizes = _drop_none([(LENGTH, rotary.length), ("num_key_value_heads", rotary.num_heads)])
@@ -94,12 +92,8 @@ def _check_expressible(rotary: Rotary) -> None:
             f"`frequencies` must be left out, as a config cannot express them, got {len(rotary.frequencies())}: "
             "give the encoding a base and a scaling."
         )
-    defaults = {"direction": "forward", "precision": "exact", "placement": "lead"}
-    if isinstance(rotary.scaling, Proportional):
-        defaults["placement"] = "spread"
-    for name, default in defaults.items():
-        if getattr(rotary, name) != default:
-            raise ValueError(f"`{name}` must be {shown(default)} in a config, got {shown(getattr(rotary, name))}.")
+    placement = "spread" if isinstance(rotary.scaling, Proportional) else "lead"
+    check_defaults(rotary, "in a config", direction="forward", precision="exact", placement=placement)
     if type(rotary.scaling) not in (*TYPES, type(None)):
         names = ", ".join(cls.__name__ for cls in TYPES)
         raise ValueError(f"`scaling` must be None or one of {names} in a config, got {shown(rotary.scaling)}.")

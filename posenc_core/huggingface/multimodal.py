@@ -100,7 +100,7 @@ def multimodal_positions(
     vision = TOWERS[vision["model_type"]].fill_in(vision) if is_tower(vision) else vision
     merge = read_size(vision, "spatial_merge_size")
     grids = {
-        IMAGE: iter([_merge_grid("image_grid_thw", grid, 1, merge) for grid in images]),
+        IMAGE: iter(_images(family, images, merge)),
         VIDEO: iter(_videos(content | vision, family, video_grid_thw, second_per_grid_ts)),
     }
     kinds = _kinds(content, family, ids)
@@ -135,14 +135,15 @@ def _row(
 ) -> Multimodal:
     """Return the positions of one row, whose padding has position 0."""
     real = kinds[is_real].tolist()
+    segments: Iterator[Any] = _segments(real, grids, _chunk(config, family))
     if family.newlines:
         found = indexed(_newline_segments(real, grids[IMAGE]), num_axes=_num_axes(config))
     elif family.centered:
-        found = centered(_image_segments(real, grids))
+        found = centered(one if isinstance(one, int) else one[1:3] for one in segments)
     elif family.diagonal:
-        found = _diagonal_positions(_segments(real, grids, 1))
+        found = _diagonal_positions(segments)
     else:
-        found = multimodal(_segments(real, grids, _chunk(config, family)), after=after or family.after)
+        found = multimodal(segments, after=after or family.after)
     positions = np.zeros((len(found.positions), kinds.size), np.int64)
     positions[:, is_real] = found.positions
     return Multimodal(positions, found.delta + len(real) - kinds.size)
@@ -219,23 +220,6 @@ def _newline_segments(kinds: list[int], grids: Iterator[Vision]) -> Iterator[int
         at += length
 
 
-def _image_segments(kinds: list[int], grids: Mapping[int, Iterator[Vision]]) -> Iterator[int | tuple[int, int]]:
-    """Yield the segments of one prompt of HunyuanImage-3: the lengths of texts, the height and width of images."""
-    at = 0
-    while at < len(kinds):
-        length = _count_run(kinds, at, (TEXT,))
-        if length:
-            yield length
-        else:
-            frames, height, width = _next_grid(grids, IMAGE)[:3]
-            if frames > 1:
-                raise ValueError(f"`image_grid_thw` must have one frame for each image of this model, got {frames}.")
-            length = height * width
-            _check_tokens(kinds[at : at + length], [IMAGE] * length)
-            yield height, width
-        at += length
-
-
 def _count_run(kinds: list[int], at: int, alike: tuple[int, ...]) -> int:
     """Return the number of tokens of these kinds in a row."""
     return next((index for index, kind in enumerate(kinds[at:]) if kind not in alike), len(kinds) - at)
@@ -293,6 +277,14 @@ def _token(config: Mapping[str, Any], kind: str) -> int:
         if config.get(key) is not None:
             return read_size(config, key, minimum=0)
     raise ValueError(f"`{kind}_token_id` is missing: add it to the config.")
+
+
+def _images(family: Prompt, grids: list[tuple[int, int, int]], merge: int) -> list[tuple[int, int, int]]:
+    """Return the merged grids of all images."""
+    for frames, _, _ in grids if family.centered else ():
+        if frames > 1:
+            raise ValueError(f"`image_grid_thw` must have one frame for each image of this model, got {frames}.")
+    return [_merge_grid("image_grid_thw", grid, 1, merge) for grid in grids]
 
 
 def _videos(config: Mapping[str, Any], family: Prompt, grid_thw: Any, seconds: Any) -> Sequence[Vision]:

@@ -109,9 +109,7 @@ class Binary(Additive):
         return min(2 ** min(self.dim, 63) - self.start, super().limit)
 
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
-        numbers = self._known(positions, minimum=0) + self.start
-        if numbers.dtype.kind == "f":
-            raise TypeError("`positions` of Binary must be integers, got real numbers.")
+        numbers = self._integers(positions, minimum=0) + self.start
         places = np.minimum(np.arange(self.dim), 62)  # where all these numbers have a zero
         if self.bit_order == "most_significant_first":
             places = places[::-1]

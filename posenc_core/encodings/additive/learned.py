@@ -40,9 +40,7 @@ class Learned(Additive):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("length", self.length)
-        check_number("std", self.std)
-        if self.std < 0:
-            raise ValueError(f"`std` must not be negative, got {shown(self.std)}.")
+        check_number("std", self.std, minimum=0)
         check_integer("offset", self.offset, minimum=0)
 
     @property

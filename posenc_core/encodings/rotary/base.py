@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import WIDEST, check_even, check_integer, check_known
+from ..._array_api.checks import WIDEST, check_even, check_integer, check_known, shown
 from ..._array_api.lazy import tables_by_block
 from ..._array_api.namespace import Array, namespace_of
 from ...rotation import Layout, Pairing, Placement, pairing_of
@@ -57,6 +57,10 @@ class RotaryEncoding(QueryKeyEncoding):
         self._set_pairing(pairing_of(self.layout, self.placement))
         if self.placement == "spread":
             check_even("head_dim", self.head_dim)
+        if self.computes_rows and self.precision != "exact":
+            raise ValueError(
+                f"`precision` must be left out where frequencies are learned, got {shown(self.precision)}."
+            )
 
     def _set_pairing(self, pairing: Pairing) -> None:
         object.__setattr__(self, "pairing", pairing)

@@ -40,10 +40,6 @@ class LearnedRotary(Rotary):
             raise ValueError(
                 f"`scaling` must not depend on the length where frequencies are learned, got {shown(self.scaling)}."
             )
-        if self.precision != "exact":
-            raise ValueError(
-                f"`precision` must be left out where frequencies are learned, got {shown(self.precision)}."
-            )
 
     table_names: ClassVar[tuple[str, ...]] = ()
     computes_rows: ClassVar[bool] = True

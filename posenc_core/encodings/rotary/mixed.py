@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._array_api.checks import WIDEST, check_integer, check_number, shown
+from ..._array_api.checks import WIDEST, check_integer, check_number
 from ..._array_api.namespace import A, Array, Weights, dtype_name, in_float32, namespace_of
 from ...tables._fixed_point import Frequencies
 from ...tables.frequencies import as_float64, geometric
@@ -67,10 +67,6 @@ class MixedRotary(RotaryEncoding):
             raise ValueError(
                 f"`{name}` must be a multiple of {2 * self.num_axes}, two channels for each axis, got "
                 f"{self.rotary_channels}; `rotary_dim` may leave channels out."
-            )
-        if self.precision != "exact":
-            raise ValueError(
-                f"`precision` must be left out where frequencies are learned, got {shown(self.precision)}."
             )
 
     table_names: ClassVar[tuple[str, ...]] = ()

@@ -16,6 +16,7 @@ from ...attention.attend import AttentionInputs
 from ...attention.relative import Positions, expand_offsets
 from ...positions.sequences import LIMIT, as_array_like, from_array
 from ..attention_encoding import AttentionEncoding, check_head_dim
+from ..base import Tables
 
 OFFSET_TABLE = "offset_table"  # among the weights of a layer: the table of the encoding, its middle at offset 0
 
@@ -32,6 +33,9 @@ class Scoring(AttentionEncoding):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("num_heads", self.num_heads, maximum=WIDEST)
+
+    def constants(self, max_len: int) -> Tables:
+        return {}  # where all numbers are learned
 
     def check_sizes(self, head_dim: int, num_heads: int, num_kv_heads: int) -> None:
         if self.num_heads != num_heads:

@@ -11,7 +11,7 @@ from ...attention.attend import AttentionInputs
 from ...attention.forgetting_gates import sigmoid, sums_to_last_checked
 from ...attention.relative import Positions, pick_columns
 from ...positions.sequences import arange_like
-from ..base import Parameter, Tables
+from ..base import Parameter
 from .base import ContentScoring
 
 
@@ -42,9 +42,6 @@ class Cope(ContentScoring):
         check_integer("max_position", self.max_position)
 
     needs_all_keys: ClassVar[bool] = True
-
-    def constants(self, max_len: int) -> Tables:
-        return {}
 
     def parameters(self) -> dict[str, Parameter]:
         return {"table": Parameter(shape=(self.max_position, self.head_dim), std=0.0)}

@@ -9,7 +9,7 @@ from ..._array_api.checks import WIDEST, check_flag, check_integer
 from ..._array_api.namespace import Array, Weights, difference, namespace_of, paired
 from ...attention.coordinate_mlp import layers_of
 from ...positions.sequences import LIMIT
-from ..base import Parameter, Tables
+from ..base import Parameter
 from .base import PositionScoring
 from .fire import by_query_blocks
 
@@ -47,9 +47,6 @@ class DynamicPositionBias(PositionScoring):
         check_integer("hidden", self.hidden, maximum=WIDEST)
         check_integer("depth", self.depth, maximum=DEEPEST)
         check_flag("log_distance", self.log_distance)
-
-    def constants(self, max_len: int) -> Tables:
-        return {}
 
     @property
     def _layers(self) -> tuple[str, ...]:

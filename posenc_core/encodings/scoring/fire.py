@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ..._array_api.checks import WIDEST, check_integer, check_number, is_specialized
 from ..._array_api.namespace import Array, Weights, namespace_of, paired
 from ...attention.bias import hidden_unit, normalized_distance, perceptron
-from ..base import Parameter, Tables
+from ..base import Parameter
 from .base import PositionScoring
 
 BLOCK = 128  # queries whose hidden units are in memory at a time
@@ -49,9 +49,6 @@ class Fire(PositionScoring):
         check_number("threshold", self.threshold, above=0)
 
     is_relative: ClassVar[bool] = False
-
-    def constants(self, max_len: int) -> Tables:
-        return {}
 
     def parameters(self) -> dict[str, Parameter]:
         wide, narrow = math.sqrt(1 / 3), math.sqrt(1 / (3 * self.hidden))

@@ -10,7 +10,7 @@ from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.forgetting_gates import decay_bias_checked, log_sigmoid_checked, sum_of_visible_checked
 from ...attention.relative import Positions
-from ..base import Parameter, Tables
+from ..base import Parameter
 from .base import ContentScoring, Pairs
 
 
@@ -49,9 +49,6 @@ class ForgettingBias(ContentScoring):
     needs_all_keys: ClassVar[bool] = True
 
     sums_later_keys: ClassVar[bool] = True
-
-    def constants(self, max_len: int) -> Tables:
-        return {}
 
     def parameters(self) -> dict[str, Parameter]:
         return {

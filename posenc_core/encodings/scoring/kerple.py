@@ -20,7 +20,7 @@ from ...attention.bias import (
     per_head_checked,
     power_bias_checked,
 )
-from ..base import Parameter, Tables
+from ..base import Parameter
 from .base import PositionScoring
 
 Variant: TypeAlias = Literal["logarithmic", "power"]
@@ -56,9 +56,6 @@ class Kerple(PositionScoring):
         super().__post_init__()
         check_known("variant", self.variant, VARIANTS)
         check_known("sides", self.sides, SIDES)
-
-    def constants(self, max_len: int) -> Tables:
-        return {}
 
     def parameters(self) -> dict[str, Parameter]:
         means = (1.0, 0.5) if self.variant == "logarithmic" else (0.5, 1.0)

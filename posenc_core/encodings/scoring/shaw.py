@@ -11,7 +11,7 @@ from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.buckets import offset_row
 from ...attention.relative import Positions, offsets
-from ..base import Parameter, Tables
+from ..base import Parameter
 from .base import ContentScoring, Pairs
 
 AppliesTo: TypeAlias = Literal["both", "keys"]
@@ -49,9 +49,6 @@ class ShawBias(ContentScoring):
         check_number("std", self.std, minimum=0)
 
     needs_integer_positions: ClassVar[bool] = True
-
-    def constants(self, max_len: int) -> Tables:
-        return {}
 
     def parameters(self) -> dict[str, Parameter]:
         names = ("key_table", "value_table") if self.adds_values else ("key_table",)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...encodings.rotary.axial import Arrangement, Series, Unit
 from ...rotation import Layout
+from .records import by_model_type
 
 
 class Tower(NamedTuple):
@@ -78,10 +79,6 @@ def _blocks(width: int, heads: int, patch: int, **facts: Any) -> Tower:
     return _tower(width, heads, patch, merge=_MERGE, **facts)
 
 
-def _windows(width: int) -> Tower:
-    return _blocks(width, 16, 14, window="window_size", more={"window_size": 112})
-
-
 def _normalized(width: int, heads: int, registers: int) -> Tower:
     facts = {"unit": "turn", "base": 100, "prefix": 1, "registers": "num_register_tokens", "frames": False}
     return _tower(width, heads, 16, **facts, more={"num_register_tokens": registers})
@@ -101,46 +98,36 @@ _MEMORY = Tower(  # the attention to the memory; the tower itself has no RoPE, b
     only_grid="memory_attention_rope_feat_sizes",
     frames=False,
 )
-_MUSE = _tower(1536, 16, 14, axes="wh", start=1, window="pos_emb_height", more={"pos_emb_height": 32})
 _LEARNED = "the class token rotates by learned angles, `class_pos_emb`: leave it out here and rotate it by those."
 
-TOWERS = {
-    "cohere_compass_vision": _blocks(1152, 16, 16),
+_TABLE = {
+    "cohere_compass_vision interns1_pro_vision qwen3_5_moe_vision qwen3_5_vision": _blocks(1152, 16, 16),
+    "qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision": _blocks(1152, 16, 16),
     "dinov3_vit": _normalized(384, 6, 0),
     "dots3_note_vision_encoder": _blocks(1536, 24, 14),
-    "edgetam_video": _MEMORY,
+    "edgetam_video sam2_video sam3_tracker_video": _MEMORY,
     "eomt_dinov3": _normalized(1024, 16, 4),
     "ernie4_5_vl_moe_vision": _blocks(1280, 16, 14),
-    "exaone4_5_vision": _windows(3584),
+    "exaone4_5_vision qwen2_5_omni_vision_encoder qwen2_5_vl_vision": _blocks(
+        3584, 16, 14, window="window_size", more={"window_size": 112}
+    ),
     "gemma4_vision": _tower(
         768, 12, 16, arrangement="blocks", axes="wh", base=100, own_width=True, frames=False, more={"head_dim": 64}
     ),
-    "glm4v_moe_vision": _blocks(1536, 12, 14),
-    "glm4v_vision": _blocks(1536, 12, 14),
-    "glm5_next_vision": _blocks(1024, 16, 14),
-    "glm_ocr_vision": _blocks(1024, 16, 14),
+    "glm4v_moe_vision glm4v_vision": _blocks(1536, 12, 14),
+    "glm5_next_vision glm_ocr_vision": _blocks(1024, 16, 14),
     "inkling2_vision": _blocks(1024, 16, 20, layout="interleaved", axes="wh", start=1, prefix=1, whole=True),
-    "interns1_pro_vision": _blocks(1152, 16, 16),
     "kimi_k25_vision": _tower(1152, 16, 14, arrangement="alternating", axes="wh"),
     "lfm3_vl_vision": _blocks(1024, 16, 16, base=1_000_000),
     "llama4_vision_model": _tower(768, 16, 14, layout="interleaved", axes="wh", start=1, suffix=1, frames=False),
     "minimax_m3_vl_vision": _blocks(1280, 16, 14, axes="thw"),
     "mlcd_vision_model": _tower(1664, 16, 14, frames=False, note=_LEARNED),
-    "muse_glimmer_vision": _MUSE,
-    "muse_spark_vision": _MUSE,
+    "muse_glimmer_vision muse_spark_vision": _tower(
+        1536, 16, 14, axes="wh", start=1, window="pos_emb_height", more={"pos_emb_height": 32}
+    ),
     "paddleocr_vl_vision": _tower(1152, 16, 14),
     "pixtral": _tower(1024, 16, 16, series="dealt", frames=False),
-    "qwen2_5_omni_vision_encoder": _windows(3584),
-    "qwen2_5_vl_vision": _windows(3584),
     "qwen2_vl_vision": _blocks(1280, 16, 14, size="embed_dim"),
-    "qwen3_5_moe_vision": _blocks(1152, 16, 16),
-    "qwen3_5_vision": _blocks(1152, 16, 16),
-    "qwen3_omni_moe_vision_encoder": _blocks(1152, 16, 16),
-    "qwen3_vl_moe_vision": _blocks(1152, 16, 16),
-    "qwen3_vl_vision": _blocks(1152, 16, 16),
-    "qwen4_exp_vision": _blocks(1152, 16, 16),
-    "sam2_video": _MEMORY,
-    "sam3_tracker_video": _MEMORY,
     "sam3_vit_model": _tower(
         1024, 16, 14, layout="interleaved", axes="wh", frames=False, scaled=True, more={"window_size": 24}
     ),
@@ -148,6 +135,7 @@ TOWERS = {
     "step3p5_vision": _tower(1536, 16, 14, axes="wh", frames=False),
     "video_llama_3_vision": _tower(768, 12, 16, merge="merge_sizes"),
 }
+TOWERS = by_model_type(_TABLE)
 SUFFIXES = ("_vision", "_vision_encoder", "_vision_model")  # that older configs leave out
 WITHOUT_ROPE = {
     *("clip_vision_model", "dinov2", "glm_image_vision", "idefics3_vision", "sam2_hiera_det_model"),
