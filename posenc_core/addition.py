@@ -64,7 +64,7 @@ def combine_checked(x: A, rows: Array, how: str) -> A:
     """Return the result of `combine` for checked tokens and rows: `(length, dim)` or `(batch, length, dim)`."""
     if len(rows.shape) > 2:
         rows = aligned(rows, x, seq_axis=-2)
-    operation = _append if how == "concat" else operator.add
+    operation: Any = _append if how == "concat" else operator.add
     return operation(x, rows) if x.dtype == rows.dtype else in_float32(operation, x, rows)
 
 
