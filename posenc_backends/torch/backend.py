@@ -28,7 +28,7 @@ register_namespace(nn.Parameter, namespace)  # found without a loop that `torch.
 class TorchBackend(Backend):
     """PyTorch."""
 
-    namespace = namespace
+    namespace: Any = namespace
     array_types = Tensor
     is_floating: Callable[..., bool] = staticmethod(torch.is_floating_point)
     rotate: Callable[..., Any] = staticmethod(onnx.rotate)

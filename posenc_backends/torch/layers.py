@@ -28,9 +28,9 @@ class QueryScaling(layers.QueryScaling, Layer):
 
 
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
-    rotary_layer = RotaryEmbedding
-    scoring_layer = AttentionBias
-    scaling_layer = QueryScaling
+    rotary_layer: Callable[..., RotaryEmbedding] = RotaryEmbedding
+    scoring_layer: Callable[..., AttentionBias] = AttentionBias
+    scaling_layer: Callable[..., QueryScaling] = QueryScaling
 
     forward: Callable[..., Any] = layers.MultiHeadAttention.attend
 
