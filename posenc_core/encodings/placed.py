@@ -133,7 +133,22 @@ class AtPositions(BlockPosition):
 
 
 @dataclass(frozen=True, eq=False)
-class AtRows(Position):
+class RotatedTokens(Position):
+    """Queries and keys that a layer rotated, and widened: their scores keep the scale of the heads."""
+
+    encoding: QueryKeyEncoding
+
+    @property
+    def needs_scores(self) -> bool:
+        return self.encoding.needs_scores
+
+    @property
+    def query_rotations(self) -> int:
+        return self.encoding.query_rotations
+
+
+@dataclass(frozen=True, eq=False)
+class AtRows(RotatedTokens):
     """An encoding of queries and keys inside attention, with rows of the tables of a layer; unchecked.
 
     Args:
@@ -144,21 +159,12 @@ class AtRows(Position):
         query_positions, key_positions: arrays, for an encoding whose products depend on them.
     """
 
-    encoding: QueryKeyEncoding
     query_rows: tuple[Array, ...]
     key_rows: tuple[Array, ...]
     weights: Weights
     rotate_by: Callable[..., Any] | None = None
     query_positions: Any = None
     key_positions: Any = None
-
-    @property
-    def needs_scores(self) -> bool:
-        return self.encoding.needs_scores
-
-    @property
-    def query_rotations(self) -> int:
-        return self.encoding.query_rotations
 
     def rotate(self, q: Any, k: Any) -> tuple[Any, Any]:
         rotate_by = self.encoding.rotate_by if self.rotate_by is None else self.rotate_by

@@ -221,7 +221,25 @@ def inner_rotary(encoding: RotaryEncoding | RemappedRotary) -> RotaryEncoding:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SelfExtend(RemappedRotary):
+class Windowed(RemappedRotary):
+    """The base class of those with two regions: a window, in which distances are kept, and what lies beyond.
+
+    Args:
+        window: the first distance beyond.
+    """
+
+    window: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("window", self.window, maximum=LIMIT - 1)
+
+    def last_keys(self, query_positions: Any) -> tuple[Any, ...]:
+        return (query_positions - self.window,)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SelfExtend(Windowed):
     """`rotary` with positions in groups beyond a window (Self-Extend).
 
     With the window w and groups of G, a key at distance d < w keeps its distance. Others have the distance
@@ -243,24 +261,19 @@ class SelfExtend(RemappedRotary):
     array([[5., 5., 4., 4., 3., 2., 1., 0.]])
     """
 
-    window: int
     group_size: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("window", self.window, maximum=LIMIT - 1)
         check_integer("group_size", self.group_size, maximum=LIMIT - 1)
 
     def remapped(self, positions: Any) -> tuple[Any, ...]:
         grouped = (positions - positions % self.group_size) / self.group_size
         return positions, grouped + (self.window - self.window // self.group_size), grouped
 
-    def last_keys(self, query_positions: Any) -> tuple[Any, ...]:
-        return (query_positions - self.window,)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ReRoPE(RemappedRotary):
+class ReRoPE(Windowed):
     """`rotary` with distances cut off at a window (rectified RoPE): min(d, `window`).
 
     Args:
@@ -276,22 +289,13 @@ class ReRoPE(RemappedRotary):
     array([[3., 3., 3., 2., 1., 0.]])
     """
 
-    window: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_integer("window", self.window, maximum=LIMIT - 1)
-
     def remapped(self, positions: Any) -> tuple[Any, ...]:
         zero = positions * 0
         return positions, zero + self.window, zero
 
-    def last_keys(self, query_positions: Any) -> tuple[Any, ...]:
-        return (query_positions - self.window,)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LeakyReRoPE(RemappedRotary):
+class LeakyReRoPE(Windowed):
     """`rotary` with distances that grow more slowly beyond a window: w + (d - w) / `factor` for d ≥ w = `window`.
 
     Positions may be fractions then, whose tables are within 1 ulp up to position 2**20.
@@ -310,12 +314,10 @@ class LeakyReRoPE(RemappedRotary):
     array([[3.  , 2.75, 2.5 , 2.25, 2.  , 1.  , 0.  ]])
     """
 
-    window: int
     factor: float
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("window", self.window, maximum=LIMIT - 1)
         check_number("factor", self.factor, minimum=1)
         if self.factor > LARGEST_FACTOR:
             raise ValueError(f"`factor` must be at most {LARGEST_FACTOR}, got {shown(self.factor)}; use ReRoPE.")
@@ -323,9 +325,6 @@ class LeakyReRoPE(RemappedRotary):
     def remapped(self, positions: Any) -> tuple[Any, ...]:
         slower = positions / self.factor
         return positions, (positions + self.window * (self.factor - 1)) / self.factor, slower
-
-    def last_keys(self, query_positions: Any) -> tuple[Any, ...]:
-        return (query_positions - self.window,)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -81,13 +81,8 @@ def load_diffusers(config: Any) -> AxialRotary | None:
     if sum(dims) != head_dim or any(channels % 2 for channels in dims):
         name = rule.dims if isinstance(rule.dims, str) else rule.width[0]
         raise ValueError(f"`{name}` must make even axes that add up to the {head_dim} channels of a head, got {dims}.")
-    return AxialRotary(
-        head_dim=head_dim,
-        layout=rule.layout,
-        axes_dims=dims,
-        base=rule.base(values) if callable(rule.base) else rule.base,
-        arrangement=rule.arrangement,
-    )
+    base = rule.base(values) if callable(rule.base) else rule.base
+    return AxialRotary(head_dim=head_dim, layout=rule.layout, axes_dims=dims, base=base, arrangement=rule.arrangement)
 
 
 def diffusers_positions(

@@ -136,11 +136,5 @@ def alternate_axes(fields: dict[str, Any], axes: int) -> AxialRotary:
     channels = fields["rotary_dim"] or fields["head_dim"]
     if channels % (2 * axes):
         raise ValueError(f"`partial_rotary_factor` must select a multiple of {2 * axes} channels, got {channels}.")
-    return AxialRotary(
-        head_dim=fields["head_dim"],
-        layout=fields["layout"],
-        base=fields["base"],
-        axes_dims=(channels // axes,) * axes,
-        arrangement="alternating",
-        series="dealt",
-    )
+    common, axes_dims = {name: fields[name] for name in ("head_dim", "layout", "base")}, (channels // axes,) * axes
+    return AxialRotary(**common, axes_dims=axes_dims, arrangement="alternating", series="dealt")

@@ -84,31 +84,18 @@ def load_timm(config: Any) -> AxialRotary | MixedRotary | MultimodalRotary | Non
     if arguments is None:
         return None
     head_dim, kind = arguments["head_dim"], arguments["rope_type"]
-    layout = "half" if arguments["rope_rotate_half"] or kind == "mrope" else "interleaved"
+    is_half = arguments["rope_rotate_half"] or kind == "mrope"
+    common = {
+        "head_dim": head_dim, "layout": "half" if is_half else "interleaved", "base": arguments["rope_temperature"],
+    }  # fmt: skip
     if kind == "mrope":
-        return MultimodalRotary(
-            head_dim=head_dim,
-            layout="half",
-            base=arguments["rope_temperature"],
-            sections=_sections(arguments["rope_mrope_section"], head_dim // 2),
-            arrangement="interleaved",
-        )
+        sections = _sections(arguments["rope_mrope_section"], head_dim // 2)
+        return MultimodalRotary(**common, sections=sections, arrangement="interleaved")
     if head_dim % 4:
         raise ValueError(f"`embed_dim` / `num_heads` must be a multiple of 4 for two axes, got {head_dim}.")
     if kind == "mixed":
-        return MixedRotary(
-            head_dim=head_dim,
-            layout="interleaved",
-            num_heads=arguments["num_heads"],
-            base=arguments["rope_temperature"],
-        )
-    return AxialRotary(
-        head_dim=head_dim,
-        layout=layout,  # type: ignore[arg-type]
-        axes_dims=(head_dim // 2, head_dim // 2),
-        base=arguments["rope_temperature"],
-        unit="turn" if kind == "dinov3" else "radian",
-    )
+        return MixedRotary(**common, num_heads=arguments["num_heads"])
+    return AxialRotary(**common, axes_dims=(head_dim // 2,) * 2, unit="turn" if kind == "dinov3" else "radian")
 
 
 def timm_positions(config: Any, *, height: int, width: int) -> npt.NDArray[Any]:

@@ -101,9 +101,7 @@ def load_tower(config: Mapping[str, Any], layer_type: str | None, layout: Layout
         layout=layout or tower.layout,
         axes_dims=(head_dim // (2 * axes) * 2,) * axes,
         base=_base(config, tower),
-        arrangement=tower.arrangement,
-        series=tower.series,
-        unit=tower.unit,
+        **{name: getattr(tower, name) for name in ("arrangement", "series", "unit")},
     )
 
 

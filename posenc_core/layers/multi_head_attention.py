@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,12 +20,12 @@ from .._array_api.checks import (
     shown,
 )
 from .._array_api.namespace import namespace_of, shape_of
-from ..attention import Dropout, Position, check_mask, merge_heads, split_heads
+from ..attention import Dropout, check_mask, merge_heads, split_heads
 from ..attention.attend import attend_checked, weights_checked
 from ..attention.masks import all_of, causal_checked, valid_lengths_checked
 from ..encodings import Encoding, QueryEncoding
-from ..encodings.attention_encoding import AttentionEncoding, QueryKeyEncoding
-from ..encodings.placed import AtRows
+from ..encodings.attention_encoding import AttentionEncoding
+from ..encodings.placed import AtRows, RotatedTokens
 from ..positions.sequences import arange_like
 from .attention_bias import AttentionBias
 from .backend import Backend, Given, Tensor
@@ -327,21 +326,6 @@ class MultiHeadAttention(Documented):
             xp = namespace_of(q)
             masks.append(xp.expand_dims(xp.expand_dims(keys_mask, axis=1), axis=1))
         return all_of(*masks) if masks else None
-
-
-@dataclass(frozen=True)
-class RotatedTokens(Position):
-    """Queries and keys that a layer rotated, and widened: their scores keep the scale of the heads."""
-
-    encoding: QueryKeyEncoding
-
-    @property
-    def needs_scores(self) -> bool:
-        return self.encoding.needs_scores
-
-    @property
-    def query_rotations(self) -> int:
-        return self.encoding.query_rotations
 
 
 def check_attention(

@@ -106,7 +106,10 @@ def resize_bias_table(
     """
     check_known("method", method, (*METHODS, "geometric"))
     new = tuple(2 * size - 1 for size in _sizes("window", window))
-    after = _CLASS_TOKEN_ROWS * _checked_prefix(prefix_tokens)
+    prefix_tokens = check_integer("prefix_tokens", prefix_tokens, minimum=0)
+    if prefix_tokens > 1:
+        raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {shown(prefix_tokens)}.")
+    after = _CLASS_TOKEN_ROWS * prefix_tokens
     given = None if old_window is None else _sizes("old_window", old_window, axes=len(new))
     count = _checked_count(table, after, f"before those of `prefix_tokens` {prefix_tokens}")
     old = tuple(2 * size - 1 for size in given) if given else (_root(count, len(new)),) * len(new)
@@ -129,13 +132,6 @@ def _sizes(name: str, given: int | Iterable[int], *, axes: int | None = None) ->
     if not sizes or len(sizes) != (axes or len(sizes)):
         raise ValueError(f"`{name}` must have {axes or 'one or more'} axes, got {shown(given)}.")
     return sizes
-
-
-def _checked_prefix(prefix_tokens: int) -> int:
-    prefix_tokens = check_integer("prefix_tokens", prefix_tokens, minimum=0)
-    if prefix_tokens > 1:
-        raise ValueError(f"`prefix_tokens` must be 0 or 1, for a class token, got {shown(prefix_tokens)}.")
-    return prefix_tokens
 
 
 def _checked_count(table: Array, kept: int, where: str) -> int:

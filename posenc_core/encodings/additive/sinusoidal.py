@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from .base import Series, SinusoidalColumns
 
 SPACINGS = ("powers_of_two", "endpoint")
 MOST_HALVINGS = 150  # from 1 down to 2 ** -149, the smallest float32
-CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep", "column_index")
+SinusoidConvention: TypeAlias = Literal["interleaved", "concatenated", "tensor2tensor", "timestep", "column_index"]
+CONVENTIONS = get_args(SinusoidConvention)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -100,7 +101,7 @@ class Sinusoidal(SinusoidalColumns):
     """
 
     base: float = 10000
-    convention: Literal["interleaved", "concatenated", "tensor2tensor", "timestep", "column_index"] = "interleaved"
+    convention: SinusoidConvention = "interleaved"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..._array_api.checks import shown
 from ...encodings import GridSinusoidal, Learned, Sinusoidal, Timestep
+from ...encodings.additive.grid_sinusoidal import GridConvention
+from ...encodings.additive.sinusoidal import SinusoidConvention
 from ..config import check_flag, check_size
 
 Config: TypeAlias = Mapping[str, Any]
@@ -238,7 +240,7 @@ class Sines(NamedTuple):
         name: what has these rows.
     """
 
-    convention: str
+    convention: SinusoidConvention
     dim: Size = "hidden_size"
     start: int | str = 0
     base: Size = 10000
@@ -246,11 +248,8 @@ class Sines(NamedTuple):
 
     def read(self, config: Config) -> Found:
         start = _first_row(config, self.start)
-        encoding = Sinusoidal(
-            dim=size(config, self.dim),
-            base=size(config, self.base),
-            convention=self.convention,  # type: ignore[arg-type]
-        )
+        dim, base = size(config, self.dim), size(config, self.base)
+        encoding = Sinusoidal(dim=dim, base=base, convention=self.convention)
         found: Found = {"additive": ((self.name, encoding),)} | ({"start": (start,)} if start else {})
         return found | ({"notes": (COUNTED_FROM_ZERO,)} if self.start == "padding" else {})
 
@@ -272,7 +271,7 @@ class SineGrid(NamedTuple):
         other_base: the key of the base of the columns, if the model has one; it must be equal.
     """
 
-    convention: str
+    convention: GridConvention
     dim: Size = "hidden_size"
     base: Size = 10000
     name: str = "cells"
@@ -284,11 +283,7 @@ class SineGrid(NamedTuple):
             raise ValueError(
                 f"`{self.other_base}` must be equal to `{self.base}` {base}: rows and columns share a base."
             )
-        encoding = GridSinusoidal(
-            dim=size(config, self.dim),
-            base=base,
-            convention=self.convention,  # type: ignore[arg-type]
-        )
+        encoding = GridSinusoidal(dim=size(config, self.dim), base=base, convention=self.convention)
         return {"additive": ((self.name, encoding),)}
 
 
