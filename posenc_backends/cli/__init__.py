@@ -1,1 +1,1 @@
-"""The command `posenc`: one module or package for each subcommand, with `add_parser` and `run`."""
+"""The command `posenc`: one module or package for each subcommand, with `HELP`, `add_arguments` and `run`."""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,23 +23,23 @@ from posenc_backends.check.result import IMPOSSIBLE
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
-if TYPE_CHECKING:
-    from .parser import Parser, Subparsers
+from .parser import Help
+
+HELP = Help(
+    "check",
+    help="check whether a function computes an encoding, or name its mistake",
+    description="Check whether a function or a program computes an encoding.",
+    examples=(
+        "posenc check mine:rope --spec \"Rotary(head_dim=64, layout='half')\"",
+        'posenc check mine:rope --config config.json --allow "float32 angles"',
+        "posenc check --exec ./mine --spec \"Rotary(head_dim=64, layout='half')\"",
+    ),
+    statuses={0: "it conforms", 1: "it does not", 2: "it failed", IMPOSSIBLE: "the check could not run"},
+)
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "check",
-        help="check whether a function computes an encoding, or name its mistake",
-        description="Check whether a function or a program computes an encoding.",
-        examples=(
-            "posenc check mine:rope --spec \"Rotary(head_dim=64, layout='half')\"",
-            'posenc check mine:rope --config config.json --allow "float32 angles"',
-            "posenc check --exec ./mine --spec \"Rotary(head_dim=64, layout='half')\"",
-        ),
-        statuses={0: "it conforms", 1: "it does not", 2: "it failed", IMPOSSIBLE: "the check could not run"},
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument(
         "function",
         nargs="?",
@@ -80,7 +80,6 @@ def add_parser(subparsers: Subparsers) -> Parser:
     )
     parser.add_argument("--no-gradient", action="store_true", help="do not check the gradient")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result as JSON")
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,29 +5,28 @@ from __future__ import annotations
 import argparse
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .parser import Parser, Subparsers
+from .parser import Help, Parser
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "completion",
-        help="print the completion of commands, options and files for a shell",
-        description="Print a script with which a shell completes commands, options and files.",
-        examples=(
-            'eval "$(posenc completion bash)"',
-            "posenc completion bash > ~/.local/share/bash-completion/completions/posenc",
-            "posenc completion zsh > ~/.zfunc/_posenc",
-            "posenc completion fish > ~/.config/fish/completions/posenc.fish",
-        ),
-    )
+HELP = Help(
+    "completion",
+    help="print the completion of commands, options and files for a shell",
+    description="Print a script with which a shell completes commands, options and files.",
+    examples=(
+        'eval "$(posenc completion bash)"',
+        "posenc completion bash > ~/.local/share/bash-completion/completions/posenc",
+        "posenc completion zsh > ~/.zfunc/_posenc",
+        "posenc completion fish > ~/.config/fish/completions/posenc.fish",
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

@@ -74,7 +74,10 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"posenc {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
-        command.add_parser(subparsers).set_defaults(run=command.run, parser=parser)
+        described = command.HELP._asdict()
+        added = subparsers.add_parser(described.pop("name"), **described)
+        command.add_arguments(added)
+        added.set_defaults(run=command.run, parser=parser)
     return parser
 
 

@@ -7,10 +7,20 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn
 
 CANNOT_RUN = "it cannot run: wrong arguments, or a file that cannot be read or written"
 DONE = {0: "done", 2: CANNOT_RUN}
+
+
+class Help(NamedTuple):
+    """What a command says of itself; the fields but the name are those of `Parser`."""
+
+    name: str
+    help: str
+    description: str
+    examples: tuple[str, ...]
+    statuses: Mapping[int, str] = DONE
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,7 +61,3 @@ class Parser(argparse.ArgumentParser):
         near = get_close_matches(wrong[1], re.findall(r"[^\s',]+", wrong[2]), n=1) if wrong else []
         hint = f"; did you mean {near[0]!r}?" if near else ""
         self.exit(self.status, f"{self.prog}: error: {message}{hint}\n")
-
-
-if TYPE_CHECKING:
-    Subparsers: TypeAlias = argparse._SubParsersAction[Parser]

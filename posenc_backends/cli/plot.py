@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posenc_core.encodings.notation import parse
 
-if TYPE_CHECKING:
-    from .parser import Parser, Subparsers
+from .parser import Help
+
+HELP = Help(
+    "plot",
+    help="draw an encoding",
+    description="Draw the table, the waves or the bias of an encoding.",
+    examples=(
+        'posenc plot "Sinusoidal(dim=32)" -o waves.png',
+        'posenc plot "Alibi(num_heads=8)" -o alibi.svg --length 100',
+    ),
+)
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "plot",
-        help="draw an encoding",
-        description="Draw the table, the waves or the bias of an encoding.",
-        examples=(
-            'posenc plot "Sinusoidal(dim=32)" -o waves.png',
-            'posenc plot "Alibi(num_heads=8)" -o alibi.svg --length 100',
-        ),
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("encoding", metavar="ENCODING", help="for example 'Sinusoidal(dim=32)'")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="a PNG, SVG or PDF file")
     parser.add_argument("--length", type=int, default=60, help="number of positions (default: 60)")
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

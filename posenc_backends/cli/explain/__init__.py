@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..parser import Parser, Subparsers
+from ..parser import Help
+
+HELP = Help(
+    "explain",
+    help="describe the positional encodings of a config, a GGUF file or more",
+    description="Print the positional encoding of a model: each pair's wavelength, the scaling, and lengths.",
+    examples=(
+        "posenc explain config.json",
+        "posenc explain Llama-3.1-8B/ -o pairs.png",
+        "posenc explain model.gguf --json rope.json",
+    ),
+)
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "explain",
-        help="describe the positional encodings of a config, a GGUF file or more",
-        description="Print the positional encoding of a model: each pair's wavelength, the scaling, and lengths.",
-        examples=(
-            "posenc explain config.json",
-            "posenc explain Llama-3.1-8B/ -o pairs.png",
-            "posenc explain model.gguf --json rope.json",
-        ),
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument(
         "config", type=Path, metavar="CONFIG", help="a config.json or its folder, a GGUF file or a params.json"
     )
     parser.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also draw its RoPE: a PNG, SVG or PDF file")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write its RoPE as JSON, with all pairs")
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

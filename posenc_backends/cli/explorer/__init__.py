@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
-if TYPE_CHECKING:
-    from ..parser import Parser, Subparsers
+from ..parser import Help
 
-__all__ = ["add_parser", "explore", "run"]
+__all__ = ["HELP", "add_arguments", "explore", "run"]
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "explore",
-        help="explore encodings in the browser",
-        description="Explore encodings on a web page that this machine serves.",
-        examples=(
-            "posenc explore",
-            "posenc explore \"Rotary(head_dim=64, layout='half')\" --port 0",
-        ),
-    )
+HELP = Help(
+    "explore",
+    help="explore encodings in the browser",
+    description="Explore encodings on a web page that this machine serves.",
+    examples=(
+        "posenc explore",
+        "posenc explore \"Rotary(head_dim=64, layout='half')\" --port 0",
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="HOST", help="address of the server (default: 127.0.0.1)"
     )
@@ -36,7 +36,6 @@ def add_parser(subparsers: Subparsers) -> Parser:
         help="one encoding to show, or two to compare, such as \"Rotary(head_dim=64, layout='half')\"",
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,30 +5,28 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ..parser import Help
 from .publish import publish
 
-if TYPE_CHECKING:
-    from ..parser import Parser, Subparsers
-
-__all__ = ["add_parser", "publish", "run"]
+__all__ = ["HELP", "add_arguments", "publish", "run"]
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "golden",
-        help="write golden numbers for programs without Python",
-        description="Write numbers computed at 50 digits, for tests of programs in any language.",
-        examples=(
-            "posenc golden -o golden",
-            "posenc golden -o golden --onnx",
-        ),
-    )
+HELP = Help(
+    "golden",
+    help="write golden numbers for programs without Python",
+    description="Write numbers computed at 50 digits, for tests of programs in any language.",
+    examples=(
+        "posenc golden -o golden",
+        "posenc golden -o golden --onnx",
+    ),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to write to")
     parser.add_argument("--onnx", action="store_true", help="also write models and data for tests of ONNX runtimes")
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posenc_core.rotation import LAYOUTS
 
-if TYPE_CHECKING:
-    from ..parser import Parser, Subparsers
+from ..parser import Help
+
+HELP = Help(
+    "relayout",
+    help="convert a checkpoint to another RoPE layout",
+    description="Reorder the query and key weights of a checkpoint for another RoPE layout.",
+    examples=(
+        "posenc relayout model.safetensors new.safetensors --config config.json --to interleaved",
+        "posenc relayout model.safetensors.index.json new --config config.json --to interleaved",
+    ),
+)
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "relayout",
-        help="convert a checkpoint to another RoPE layout",
-        description="Reorder the query and key weights of a checkpoint for another RoPE layout.",
-        examples=(
-            "posenc relayout model.safetensors new.safetensors --config config.json --to interleaved",
-            "posenc relayout model.safetensors.index.json new --config config.json --to interleaved",
-        ),
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("source", type=Path, metavar="IN", help="a safetensors file, or the index of several")
     parser.add_argument("target", type=Path, metavar="OUT", help="the file to write, or the folder for several")
     parser.add_argument("--config", type=Path, required=True, metavar="CONFIG", help="the config.json of the model")
     parser.add_argument("--to", choices=("half", "interleaved"), required=True, help="the new layout")
     parser.add_argument("--from", dest="layout", choices=LAYOUTS, help="the present layout (default: by model_type)")
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..parser import CANNOT_RUN
+from ..parser import CANNOT_RUN, Help
 
-if TYPE_CHECKING:
-    from ..parser import Parser, Subparsers
+HELP = Help(
+    "report",
+    help="test every encoding in every installed framework",
+    description="Test every encoding in every installed framework against numbers computed at 50 digits.",
+    examples=(
+        "posenc report",
+        "posenc report --html report.html --modes",
+    ),
+    statuses={0: "no case fails", 1: "a case fails", 2: CANNOT_RUN},
+)
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "report",
-        help="test every encoding in every installed framework",
-        description="Test every encoding in every installed framework against numbers computed at 50 digits.",
-        examples=(
-            "posenc report",
-            "posenc report --html report.html --modes",
-        ),
-        statuses={0: "no case fails", 1: "a case fails", 2: CANNOT_RUN},
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write them as a page: sortable, with pictures")
     parser.add_argument(
         "--modes", action="store_true", help="also compile, export, save, … every encoding: takes minutes"
     )
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

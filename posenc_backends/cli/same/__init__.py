@@ -5,26 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..parser import CANNOT_RUN
+from ..parser import CANNOT_RUN, Help
 
-if TYPE_CHECKING:
-    from ..parser import Parser, Subparsers
+HELP = Help(
+    "same",
+    help="compare the RoPE of two configs, and name the key that differs",
+    description="Compare the RoPE of two configs, and name the key that differs.",
+    examples=(
+        "posenc same config.json params.json --any-layout",
+        "posenc same before/config.json after/config.json --json difference.json",
+    ),
+    statuses={0: "they describe the same rotation", 1: "they do not", 2: CANNOT_RUN},
+)
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "same",
-        help="compare the RoPE of two configs, and name the key that differs",
-        description="Compare the RoPE of two configs, and name the key that differs.",
-        examples=(
-            "posenc same config.json params.json --any-layout",
-            "posenc same before/config.json after/config.json --json difference.json",
-        ),
-        statuses={0: "they describe the same rotation", 1: "they do not", 2: CANNOT_RUN},
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("a", type=Path, metavar="A", help="a config, or its folder, in any format that load_rope reads")
     parser.add_argument("b", type=Path, metavar="B", help="another config")
     parser.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")
@@ -44,7 +41,6 @@ def add_parser(subparsers: Subparsers) -> Parser:
         help="largest distance of rotated unit vectors that counts as equal (default: 0.001)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write it as JSON, with all pairs that differ")
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,32 +5,30 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from posenc_backends import NAMES
 from posenc_core.encodings.notation import parse
 
-from ..parser import CANNOT_RUN
-
-if TYPE_CHECKING:
-    from ..parser import Parser, Subparsers
+from ..parser import CANNOT_RUN, Help
 
 TASKS = ("dates", "copy", "reverse", "addition")
 BACKENDS = (*NAMES, "tensorflow")
 
 
-def add_parser(subparsers: Subparsers) -> Parser:
-    """Add the subcommand and return its parser."""
-    parser = subparsers.add_parser(
-        "train",
-        help="train the Transformer of the tutorial on a synthetic task",
-        description="Train the Transformer of the tutorial on a synthetic task.",
-        examples=(
-            "posenc train dates --backend torch",
-            "posenc train reverse --backend jax --position \"Rotary(head_dim=16, layout='half')\"",
-        ),
-        statuses={0: "it reaches its target", 1: "it misses its target", 2: CANNOT_RUN},
-    )
+HELP = Help(
+    "train",
+    help="train the Transformer of the tutorial on a synthetic task",
+    description="Train the Transformer of the tutorial on a synthetic task.",
+    examples=(
+        "posenc train dates --backend torch",
+        "posenc train reverse --backend jax --position \"Rotary(head_dim=16, layout='half')\"",
+    ),
+    statuses={0: "it reaches its target", 1: "it misses its target", 2: CANNOT_RUN},
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command to its parser."""
     parser.add_argument("task", metavar="TASK", choices=TASKS, help=f"one of {', '.join(TASKS)}")
     parser.add_argument(
         "--backend", required=True, choices=BACKENDS, metavar="NAME", help=f"one of {', '.join(BACKENDS)}"
@@ -50,7 +48,6 @@ def add_parser(subparsers: Subparsers) -> Parser:
     parser.add_argument(
         "--picture", type=Path, metavar="FILE", help="draw the attention of the decoder: a PNG, SVG or PDF file"
     )
-    return parser
 
 
 def run(options: argparse.Namespace) -> int:
