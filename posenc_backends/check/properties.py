@@ -118,10 +118,6 @@ def compiled(function: Callable[..., Any], framework: Framework) -> Callable[...
         import torch
 
         return torch.compile(function, backend="aot_eager", fullgraph=True)
-    if name == "jax":
-        import jax
-
-        return jax.jit(function)
     if name == "paddle":
         import paddle
 
@@ -129,15 +125,7 @@ def compiled(function: Callable[..., Any], framework: Framework) -> Callable[...
             return function(*[one for one in (x, y, z, t) if one is not None])
 
         return paddle.jit.to_static(named, full_graph=False)  # a full graph needs the source of each function
-    if name == "mlx":
-        import mlx.core
-
-        return mlx.core.compile(function)
-    if name == "tensorflow":
-        import tensorflow
-
-        return tensorflow.function(function)
-    return None
+    return framework.testing.compiled(function) if name in ("jax", "mlx", "tensorflow") else None
 
 
 def mistakes_of_compiling(

@@ -227,6 +227,17 @@ def saved(case: LayerCase, folder: Path) -> Run:
     return partial(case.call, case.on.testing.load_layer(case.make, folder))
 
 
+def compiled_by(compiler: Callable[[Any], Any], array_type: type, layer: Any) -> Callable[..., Any]:
+    """Return the layer compiled; options that are not arrays are constants of the program."""
+
+    def call(*arrays: Any, **options: Any) -> Any:
+        traced = {name: option for name, option in options.items() if isinstance(option, array_type)}
+        constant = {name: option for name, option in options.items() if name not in traced}
+        return compiler(partial(layer, **constant))(*arrays, **traced)
+
+    return call
+
+
 def gradient_of(gradient: Callable[..., Any], run: Run) -> Run:
     """Return the gradient of `sum(run(tokens, *others) * weights)` as a function of `weights, tokens, *others`."""
     return lambda weights, tokens, *others: gradient(lambda x: run(x, *others), tokens, weights)

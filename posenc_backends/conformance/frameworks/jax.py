@@ -15,7 +15,7 @@ from jax import export
 from jax import numpy as jnp
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, pickled, saved
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, compiled_by, copied, pickled, saved
 
 from ...jax.state import from_state, to_state
 from .jax_sharding import by_heads, by_sequence, manual
@@ -39,13 +39,7 @@ def gradient(function: Callable[[jax.Array], jax.Array], x: jax.Array, weights: 
 
 def compiled(layer: Any) -> Callable[..., Any]:
     """Return the layer compiled; options that are not arrays are constants of the program."""
-
-    def call(*arrays: Any, **options: Any) -> Any:
-        traced = {name: option for name, option in options.items() if isinstance(option, jax.Array)}
-        constant = {name: option for name, option in options.items() if name not in traced}
-        return jax.jit(partial(layer, **constant))(*arrays, **traced)
-
-    return call
+    return compiled_by(jax.jit, jax.Array, layer)
 
 
 def eval_mode(layer: Any, dtype: str = "float32") -> Any:

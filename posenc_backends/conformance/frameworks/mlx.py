@@ -14,7 +14,7 @@ from mlx import nn
 from mlx.utils import tree_flatten
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_of, pickled, saved
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, compiled_by, copied, gradient_of, pickled, saved
 
 from ...mlx.layers import MultiHeadAttention
 from ...mlx.state import from_state, to_state
@@ -37,13 +37,7 @@ def gradient(function: Callable[[mx.array], mx.array], x: mx.array, weights: mx.
 
 def compiled(layer: Any) -> Callable[..., Any]:
     """Return the layer compiled; options that are not arrays are constants of the program."""
-
-    def call(*arrays: Any, **options: Any) -> Any:
-        traced = {name: option for name, option in options.items() if isinstance(option, mx.array)}
-        constant = {name: option for name, option in options.items() if name not in traced}
-        return mx.compile(partial(layer, **constant))(*arrays, **traced)
-
-    return call
+    return compiled_by(mx.compile, mx.array, layer)
 
 
 def eval_mode(layer: Any, dtype: str = "float32") -> Any:
