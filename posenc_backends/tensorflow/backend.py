@@ -44,6 +44,10 @@ class TensorFlowBackend(Backend):
         """Return whether the tensor holds floating-point numbers."""
         return x.dtype.is_floating
 
+    def shape(self, x: Any, /) -> tuple[Any, ...]:
+        """Return the sizes; a scalar tensor for each that is not known while `x` is traced."""
+        return namespace.shape(x)
+
     def as_constant(self, tensor: tf.Tensor, /) -> tf.Tensor:
         """Return a tensor that never learns: a graph would compute the gradient of everything that it is given."""
         return tensor if tf.executing_eagerly() else tf.stop_gradient(tensor)

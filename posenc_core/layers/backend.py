@@ -88,6 +88,10 @@ class Backend(ABC):
         """Return whether `x` holds numbers of float64, which get tables of float64."""
         return "float64" in str(x.dtype)
 
+    def shape(self, x: Tensor, /) -> tuple[Size, ...]:
+        """Return the sizes of `x`: integers, or integers of the framework for sizes unknown while tracing."""
+        return x.shape
+
     def slices(self, tables: tuple[Tensor, ...], start: int, stop: int, /) -> tuple[Tensor, ...]:
         """Return the rows from `start` to `stop` of each table."""
         return tuple([table[start:stop, ...] for table in tables])

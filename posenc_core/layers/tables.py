@@ -72,7 +72,7 @@ class TableLayer(BaseLayer):
         """
         other = None if encoding is None or encoding is self.encoding or encoding == self.encoding else encoding
         if positions is None:
-            length = x.shape[seq_axis]
+            length = self.backend.shape(x)[seq_axis]
             if type(start) is int and isinstance(length, int):
                 rows = self._rows_from(x, start, length, other)
             else:
