@@ -27,6 +27,7 @@ nox.options.allow_parallel = True
 if not sys.argv[1:]:  # a session that is chosen shows its output as it comes
     nox.options.parallel = "auto"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else each process compiles again what it imports, as well as tests
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a session has one core: processes that only compile cost more
 
 SHARED = "uv|virtualenv"  # uv, where it is installed, downloads a file once for all environments
 PROJECT = nox.project.load_toml("pyproject.toml")
@@ -395,6 +396,11 @@ def bench_gpu(session: nox.Session, *options: str) -> None:
 def prepare(session: nox.Session, name: str) -> None:
     """Install the project with a backend and its companions."""
     session.env["OMP_NUM_THREADS"] = "1"  # arrays are small here: a second thread costs more than it gains
+    programs = Path(session.bin).parent.absolute() / "programs"  # that JAX compiles in any process of this session
+    shutil.rmtree(programs, ignore_errors=True)
+    session.env["JAX_COMPILATION_CACHE_DIR"] = str(programs)
+    session.env["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    session.env["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     install(session, name, "report", *COMPANIONS.get(name, ()), constraints=name)
 
 
