@@ -21,15 +21,19 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2026.10.20"
-nox.options.default_venv_backend = "virtualenv"
+nox.options.default_venv_backend = (
+    "uv|virtualenv"  # uv, where it is installed, takes seconds for what takes pip minutes
+)
 nox.options.error_on_missing_interpreters = True
 nox.options.allow_parallel = True
 if not sys.argv[1:]:  # a session that is chosen shows its output as it comes
     nox.options.parallel = "auto"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else each process compiles again what it imports, as well as tests
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a session has one core: processes that only compile cost more
+for variable in ("FIND_LINKS", "INDEX_URL", "EXTRA_INDEX_URL"):  # settings of pip that uv does not read
+    if f"PIP_{variable}" in os.environ:
+        os.environ.setdefault(f"UV_{variable}", os.environ[f"PIP_{variable}"])
 
-SHARED = "uv|virtualenv"  # uv, where it is installed, downloads a file once for all environments
 PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("jax", "torch") if name in EXTRAS}
@@ -212,7 +216,7 @@ def slow(session: nox.Session, name: str) -> None:
     session.run("posenc", "train", "dates", "--backend", name, env=first)
 
 
-@nox.session(name="install", default=False, venv_backend=SHARED)
+@nox.session(name="install", default=False)
 @nox.parametrize("extra", ["", *EXTRAS])
 @nox.parametrize("python", nox.project.python_versions(PROJECT))
 def install_alone(session: nox.Session, extra: str) -> None:
@@ -388,7 +392,7 @@ def bench_gpu(session: nox.Session, *options: str) -> None:
     for name in ("FORCE_BUILD", "SKIP_CUDA_BUILD"):  # its rotation is in Triton
         session.env[f"FLASH_ATTENTION_{name}"] = "TRUE"
     for peer in GPU_PEERS:
-        session.run("python", "-m", "pip", "install", "-c", "constraints/peers.txt", *peer, success_codes=(0, 1))
+        session.install("-c", "constraints/peers.txt", *peer, success_codes=(0, 1, 2))
     where = () if {"-o", "--output"} & {*options} else ("-o", "benchmarks/results/gpu-torch.json")
     session.run("python", "benchmarks/gpu.py", *where, *options)
 
