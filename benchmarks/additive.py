@@ -2,8 +2,9 @@
 
     python benchmarks/additive.py --backend torch --threads 1
 
-Tokens are `(8, 1024, 512)`, float32; `(1, 1, 512)` and `(1, 16, 512)` against `x + table[:length]`. `combine="concat"`
-is timed against a concatenation with as large an array.
+Tokens are `(8, 1024, 512)`, float32; `(1, 1, 512)` and `(1, 16, 512)` against `x + table[:length]`, in PyTorch also
+against the least `nn.Module` of that formula ("module"), since calling any module takes longer than to add one token.
+`combine="concat"` is timed against a concatenation with as large an array.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def cases(backend: str, shape: tuple[int, int, int] = SHAPE) -> Iterator[Case]:
     for tokens in FEW:
         few = implementations.array(np.ones((1, tokens, width), np.float32), "float32")
         name = f"add, {tokens} token{'s' * (tokens > 1)}"
-        yield Case(name, against(lambda x, tokens=tokens: x + first[:tokens], few, posenc=make()), WITHIN)
+        ours = {"posenc": make()}
+        if hasattr(implementations, "AdditionModule"):
+            ours["module"] = implementations.AdditionModule(first)
+        yield Case(name, against(lambda x, tokens=tokens: x + first[:tokens], few, **ours), WITHIN)
 
 
 def _implementation(implementations: Any, call: Callable[[], Any]) -> Implementation:

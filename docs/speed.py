@@ -1,4 +1,4 @@
-"""Write the measurements of the page on speed: results of `benchmarks/rotation.py`, `additive.py`, `biases.py`."""
+"""Write the measurements of the page on speed: results of the benchmarks of rotations, additions, biases, attention."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ OTHERS = {
         "### Biases\n\n32 heads, 4096 queries and keys; time divided by that of filling an array of that size with one "
         "number; a layer of few tokens by that of plain operators; `benchmarks/biases.py`.\n"
     ),
+    "attention-": (
+        "### Attention\n\nEight heads of 64 channels, one row; time divided by that of the same projections, rotation "
+        "and softmax in plain operators; `benchmarks/attention.py`.\n"
+    ),
 }
+RATIOS = {"posenc": "", "module": ", the least `nn.Module` of the formula"}
 
 
 def speed() -> str:
@@ -200,7 +205,15 @@ def _draw_first(points: dict[str, dict[str, tuple[str, dict[str, float]]]], figu
 
 def _by_backend(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """Return for each case our time divided by that of the reference, per backend."""
-    ratios = [{case["name"]: case["ratios"]["posenc"][1] for case in result["cases"]} for result in found]
+    ratios = [
+        {
+            case["name"] + text: case["ratios"][implementation][1]
+            for case in result["cases"]
+            for implementation, text in RATIOS.items()
+            if implementation in case["ratios"]
+        }
+        for result in found
+    ]
     return [(name, *(f"{one[name]:.2f}" if name in one else "" for one in ratios)) for name in _names(ratios)]
 
 

@@ -27,6 +27,18 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 COMPILERS = {"compiled": _compiled}
 
 
+class AdditionModule(torch.nn.Module):
+    """The least module that adds the first rows of a table, as texts print it."""
+
+    def __init__(self, table: Any) -> None:
+        super().__init__()
+        self.register_buffer("table", table)
+        self.dropout = torch.nn.Dropout(0.0)
+
+    def forward(self, x: Any) -> Any:
+        return self.dropout(x + self.table[: x.shape[-2]])
+
+
 def array(numbers: Any, dtype: str) -> Any:
     return torch.tensor(numbers).to(getattr(torch, dtype))
 
