@@ -53,6 +53,9 @@ class AttentionEncoding(Encoding):
     #: Whether a score depends on later keys through one sum over them, so that the last block may come first.
     sums_later_keys: ClassVar[bool] = False
 
+    #: Whether positions or offsets are indices of a table, so that they must be integers.
+    needs_integer_positions: ClassVar[bool] = False
+
     @abstractmethod
     def check_sizes(self, head_dim: int, num_heads: int, num_kv_heads: int) -> None:
         """Raise unless it serves attention of these sizes, whose argument `position` it is.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._array_api.checks import check_positions_shape, check_type, shown
-from .._array_api.namespace import A, Array, Weights, aligned, dtype_name, in_float32, shape_of
+from .._array_api.namespace import A, Array, Weights, aligned, dtype_name, in_float32, is_floating, shape_of
 from ..attention.attend import AttentionInputs, Position
 from ..attention.blockwise import BlockPosition
 from ..attention.relative import Positions
@@ -216,6 +216,11 @@ class Placed(AtPositions):
                 object.__setattr__(self, name, positions)
                 if self.encoding is not None:
                     self.encoding.check_positions(name, positions)
+            elif self.encoding is not None and self.encoding.needs_integer_positions and is_floating(positions):
+                raise TypeError(
+                    f"`{name}` must be integers where offsets are looked up, got {dtype_name(positions)}; "
+                    "cast them to int32."
+                )
         if self.query_scale is not None and self._num_axes > 1:
             raise ValueError(f"`query_scale` needs positions of one axis, got {shown(self.encoding)}; leave it out.")
 

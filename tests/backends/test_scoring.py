@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from posenc_backends import numpy as reference
-from posenc_core import Alibi, Fire, Kerple, Sandwich, SwinBias, T5Bias, from_mask
+from posenc_core import Alibi, Fire, Kerple, Placed, Sandwich, SwinBias, T5Bias, from_mask
 from posenc_core.attention.relative import expand_offsets
+
+from ..errors import rejects
 
 LEARNING = [
     T5Bias(num_heads=2, num_buckets=8, max_distance=20),
@@ -152,3 +154,9 @@ def test_expanded_offsets_have_gradients(on, to_backend):
     )
     wanted = [np.trace(weights[0], offset=offset) for offset in range(-2, 5)]
     np.testing.assert_array_equal(on.backend.to_numpy(found), [[*wanted, 0]])
+
+
+def test_real_positions_are_refused_where_offsets_are_looked_up(to_backend):
+    at, table = to_backend(np.array([0.5, 1.5], np.float32)), to_backend(np.zeros((32, 2), np.float32))
+    with rejects(TypeError, "key_positions"):
+        Placed(T5Bias(num_heads=2), range(2), at, {"table": table})

@@ -53,9 +53,6 @@ class Scoring(AttentionEncoding):
     #: Whether it depends on positions through their offset alone, by a table that never changes.
     has_offset_table: ClassVar[bool] = False
 
-    #: Whether positions or offsets are indices of a table, so that they must be integers.
-    needs_integer_positions: ClassVar[bool] = False
-
     def check_positions(self, name: str, positions: npt.NDArray[Any] | range) -> None:
         """Raise unless the encoding has all of these positions."""
         limit = self.limit
