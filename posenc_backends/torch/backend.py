@@ -37,7 +37,10 @@ class TorchBackend(Backend):
         """Return a tensor on the device of `like` or the default one; it may share the memory of `array`."""
         with torch.inference_mode(False):  # a table that grows there is trained with later
             tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-            return tensor.to(torch.get_default_device() if like is None else like.device)
+            tensor = tensor.to(torch.get_default_device() if like is None else like.device)
+        if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is None:
+            return tensor
+        return unwrapped(tensor)  # tables outlive derivatives
 
     def to_numpy(self, array: Any, /) -> npt.NDArray[Any]:
         """Return the numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
@@ -119,7 +122,7 @@ class TorchBackend(Backend):
         if isinstance(x, nn.Module):
             weight = getattr(x, "weight", None)  # which a layer of Keras lacks
             return nullcontext() if weight is None else replicating(weight)
-        if not torch.is_autocast_enabled(x.device.type):
+        if x.is_meta or not torch.is_autocast_enabled(x.device.type):
             return replicating(x)
         contexts = ExitStack()
         contexts.enter_context(replicating(x))

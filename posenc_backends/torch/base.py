@@ -13,7 +13,7 @@ from posenc_core.encodings.base import Tables
 from posenc_core.layers import Backend
 
 from . import state
-from .backend import BACKEND, from_numpy, unwrapped
+from .backend import BACKEND, from_numpy
 
 
 class Module(nn.Module):
@@ -79,8 +79,7 @@ class Layer(Module):
     def set_tables(self, constants: Tables) -> None:
         """Hold these constants in place of those before."""
         like = next(iter(self.constants.values()), None)
-        tensors = {name: from_numpy(constant, like=like) for name, constant in constants.items()}
-        self.constants = {name: unwrapped(table) for name, table in tensors.items()}  # they outlive derivatives
+        self.constants = {name: from_numpy(constant, like=like) for name, constant in constants.items()}
 
     @property
     def arrays(self) -> dict[str, Any]:

@@ -19,30 +19,32 @@ class OffsetTable:
     """
 
     def __init__(self) -> None:
-        self.table: Tensor = None
+        self.tables: tuple[Tensor, ...] = ()  # one for each device
 
     def get(self, layer: Any, x: Tensor, queries: range, keys: range) -> Tensor:
         """Return a table that has the offsets of these positions, beside `x`; None without any, or if it wasted memory.
 
-        It doubles, or follows a call that is at least half as long; a lone far position is not worth a table. It is
-        read once, as other threads may replace it.
+        It doubles, or follows a call that is at least half as long; a lone far position is not worth a table. Tables
+        are read once, as other threads may replace them.
         """
         if not (queries and keys):
             return None
-        table, encoding = self.table, layer.encoding
+        tables, encoding, reach = self.tables, layer.encoding, LEAST // 2
         last = max(queries.stop - 1 - keys.start, keys.stop - 1 - queries.start)
-        reach = LEAST // 2 if table is None else table.shape[-1] // 2
-        if table is not None and last <= reach and layer.backend.is_beside(table, x):
-            return table
+        before = [table for table in tables if layer.backend.is_beside(table, x)]
+        if before:
+            reach = before[0].shape[-1] // 2
+            if last <= reach:
+                return before[0]
         if last > 2 * max(reach, len(queries) + len(keys)):
             return None
-        if table is None or last > reach:
-            reach = min(max(last, 2 * reach), encoding.limit - 1)
+        reach = min(max(last, 2 * reach), encoding.limit - 1)
         learned, arrays = encoding.parameters(), layer.arrays
         weights = {name: layer.backend.to_numpy(arrays[name]) for name in arrays if name not in learned}
         host = encoding.offset_table(weights, np.arange(-reach, reach + 1))
-        self.table = layer.backend.from_numpy(host, like=x)
-        return self.table
+        table = layer.backend.from_numpy(host, like=x)
+        self.tables = (table, *[one for one in tables if not layer.backend.is_beside(one, x)])
+        return table
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OffsetTable)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_backends.torch import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_core import (
+    Alibi,
     DynamicNTK,
     GridSinusoidal,
     Learned,
@@ -100,6 +101,19 @@ def test_tables_grow_under_vmap_and_functional_gradients(call):
     assert torch.equal(layer(x), longer(x))
     assert layer.tables[0].shape == (9, 4)
     assert not any(torch._C._functorch.is_functorch_wrapped_tensor(table) for table in layer.tables)
+
+
+@pytest.mark.parametrize("call", [torch.vmap, lambda layer: torch.func.grad(lambda x: layer(x).sum())])
+def test_a_table_by_offset_that_is_made_under_vmap_or_functional_gradients_outlives_them(call):
+    layer, scores = AttentionBias(Alibi(num_heads=2)), torch.zeros(3, 2, 5, 5)
+    call(layer)(scores)
+    assert not torch._C._functorch.is_functorch_wrapped_tensor(layer.offset_table.tables[0])
+    assert torch.equal(layer(scores), AttentionBias(layer.encoding)(scores))
+
+
+def test_biases_have_the_sizes_of_scores_on_the_meta_device():
+    scores = torch.zeros(3, 2, 5, 7, device="meta")
+    assert AttentionBias(Alibi(num_heads=2)).to("meta")(scores, 2).shape == scores.shape
 
 
 def test_functional_gradients_of_frequencies_that_depend_on_the_length():

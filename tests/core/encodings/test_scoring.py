@@ -210,10 +210,27 @@ def test_tables_by_offset_double_and_leave_lone_far_positions_out():
     layer, ends = layer_of(Alibi(num_heads=2)), []
     for start, queries in [(0, 1), (64, 1), (65, 1), (300, 1), (10**6, 1), (129, 9), (0, 0)]:
         layer(np.zeros((2, queries, start + queries if start < 10**6 else 3), np.float32), start)
-        ends.append(layer.offset_table.table.shape[-1] // 2)
+        ends.append(layer.offset_table.tables[0].shape[-1] // 2)
     assert ends == [64, 64, 128, 300, 300, 300, 300]
-    assert copy.deepcopy(layer).offset_table.table is None
+    assert copy.deepcopy(layer).offset_table.tables == ()
     assert copy.deepcopy(layer).offset_table == layer.offset_table
+
+
+def test_tables_by_offset_are_made_once_for_each_device(monkeypatch):
+    layer, made = layer_of(Alibi(num_heads=2)), []
+
+    def from_numpy(self, array, *, like):
+        made.append((array.copy(), like.dtype))  # of two dtypes, as if they lay on two devices
+        return made[-1][0]
+
+    def is_beside(self, table, x):
+        return any(table is one and dtype == x.dtype for one, dtype in made)
+
+    monkeypatch.setattr(type(layer.backend), "from_numpy", from_numpy)
+    monkeypatch.setattr(type(layer.backend), "is_beside", is_beside)
+    for dtype in (np.float32, np.float16, np.float32, np.float16):
+        layer(np.zeros((2, 3, 3), dtype))
+    assert [dtype for _, dtype in made] == [np.float32, np.float16]
 
 
 class Short(Alibi):
