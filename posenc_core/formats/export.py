@@ -131,11 +131,11 @@ def _check_fields(rotary: Rotary, target: str) -> None:
     check_defaults(rotary, f"for {target}", direction="forward", precision="exact", placement=placement)
 
 
-def check_defaults(encoding: Any, where: str, **defaults: Any) -> None:
+def check_defaults(value: Any, where: str, **defaults: Any) -> None:
     """Raise unless fields, by their names, have their defaults, as `where` there is no key for them."""
     for name, default in defaults.items():
-        if (value := getattr(encoding, name)) != default:
-            raise ValueError(f"`{name}` must be {shown(default)} {where}, got {shown(value)}.")
+        if (given := getattr(value, name)) != default:
+            raise ValueError(f"`{name}` must be {shown(default)} {where}, got {shown(given)}.")
 
 
 def _check_layout(rotary: Rotary, architecture: str) -> None:
@@ -252,17 +252,11 @@ def _latent(rotary: Rotary) -> dict[str, Any]:
         return {"multi-latent-attention": None, "rope-type": "rope"}
     if not isinstance(scaling, YaRN) or axes:
         raise _cannot("Megatron-LM's latent attention", scaling)
-    fixed = {ORIGINAL: 4096, "beta_fast": 32, "beta_slow": 1, "truncate": True}
-    for name, value in fixed.items():
-        if getattr(scaling, name) != value:
-            raise ValueError(
-                f"`{name}` must be {shown(value)} for Megatron-LM, which has no option for it with latent attention, "
-                f"got {shown(getattr(scaling, name))}."
-            )
+    where = "for Megatron-LM, which has no option for it with latent attention"
+    check_defaults(scaling, where, original_max_position_embeddings=4096, beta_fast=32, beta_slow=1, truncate=True)
     _check_whole(rotary)
-    return {"multi-latent-attention": None, "rope-type": "yarn", "rotary-scaling-factor": scaling.factor} | _mscales(
-        scaling
-    )
+    options = {"multi-latent-attention": None, "rope-type": "yarn", "rotary-scaling-factor": scaling.factor}
+    return options | _mscales(scaling)
 
 
 def _check_whole(rotary: Rotary) -> None:
@@ -302,10 +296,7 @@ def _(scaling: Llama3, rotary: Rotary) -> dict[str, Any]:
     if _multimodal(rotary):
         raise _cannot("Megatron-LM", scaling)
     fixed = {"low_freq_factor": 1, "high_freq_factor": 4, ORIGINAL: LENGTH}
-    for name, value in fixed.items():
-        if getattr(scaling, name) != value:
-            has = f"`{name}` must be {value} for Megatron-LM, which has it in its code"
-            raise ValueError(f"{has}, got {shown(getattr(scaling, name))}.")
+    check_defaults(scaling, "for Megatron-LM, which has it in its code", **fixed)
     return {"use-rope-scaling": None, "rope-scaling-factor": scaling.factor}
 
 

@@ -44,9 +44,7 @@ class LongRoPE(Scaling):
         for name in ("short_factor", "long_factor"):
             _check_divisors(name, getattr(self, name))
         check_lengths(self.original_max_position_embeddings, self.seq_len)
-        beyond = (
-            self.original_max_position_embeddings + 1
-        )  # represents all longer sequences: their frequencies are equal
+        beyond = self.original_max_position_embeddings + 1  # for all longer sequences: their frequencies are equal
         object.__setattr__(self, "seq_len", beyond if self.seq_len is not None and self.seq_len >= beyond else None)
         if self.factor is not None:
             check_number("factor", self.factor, minimum=1)

@@ -42,9 +42,8 @@ def _scales(spec: TableSpec) -> tuple[Integers | None, int]:
             distances = [Decimal(position) - Decimal(spec.envelope.center) for position in spec.positions.tolist()]
             pairs = list(zip(spec.factors, spec.envelope.rates, strict=True))
             rows = [[factor * (distance * rate).exp() for factor, rate in pairs] for distance in distances]
-        return _as_objects([[int(scale * 2**VALUE_BITS) for scale in row] for row in rows], len(spec.factors)), 2 ** (
-            2 * VALUE_BITS
-        )
+        scales = [[int(scale * 2**VALUE_BITS) for scale in row] for row in rows]
+    return _as_objects(scales, len(spec.factors)), 2 ** (2 * VALUE_BITS)
 
 
 def _cos_sin(positions: npt.NDArray[Any], turns: tuple[int, ...]) -> tuple[Integers, Integers]:

@@ -142,9 +142,8 @@ def decode(model: Transformer, weights: Weights, tokens: Array, memory: Memory) 
     all_positions = range(memory.length + tokens.shape[1])
     positions = all_positions[memory.length :]
     position = attention_position(model, weights, "decoder", positions, all_positions)
-    visible = causal(
-        position_array(positions, tokens), position_array(all_positions, tokens)
-    )  # (length, past + length)
+    # of shape (length, past + length)
+    visible = causal(position_array(positions, tokens), position_array(all_positions, tokens))
     x = embed(model, weights, "decoder", tokens, positions)  # (batch, length, num_hiddens)
     past = []
     for block in range(model.num_blocks):

@@ -33,12 +33,8 @@ class Buckets(NamedTuple):
     name: str = "self-attention"
 
     def read(self, config: Config) -> Found:
-        bias = T5Bias(
-            num_heads=size(config, self.heads),
-            num_buckets=size(config, self.buckets),
-            max_distance=size(config, self.distance),
-            sides=self.sides,
-        )
+        keys = {"num_heads": self.heads, "num_buckets": self.buckets, "max_distance": self.distance}
+        bias = T5Bias(**{name: size(config, key) for name, key in keys.items()}, sides=self.sides)
         return {"scoring": ((self.name, bias),)}
 
 
