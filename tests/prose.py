@@ -53,10 +53,7 @@ WORDS = {  # home-made words, and what the field or a technical writer says
     "as if by": "by",
 }
 TICS = (  # how sentences are not built, and the advice
-    (
-        r"(?:^\s*|[.!?:]\s)(?:What|Who)\b(?![^.?!:]*\?)[^.?!:]*[\w#][.:]",
-        "name the subject; a question ends with '?'",
-    ),
+    (r"(?:^\s*|[.!?:]\s)(?:What|Who)\b(?![^.?!:]*\?)[^.?!:]*[\w#][.:]", "name the subject; a question ends with '?'"),
     (r",\s+too(?:[.,;:)]|$)", "write 'also' before the verb"),
     (
         r"(?<!there )(?<!There )\b(?:is|are|was)\s+no\s+(?!longer|more|less|fewer|other|better|worse|such)\w+",

@@ -71,20 +71,7 @@ def test_attention_with_a_bias_and_queries_that_see_nothing(xp, read, rng):
     bias = rng.normal(size=(4, 7, 9)).astype(np.float32)
     visible = np.arange(9) <= np.arange(7)[:, None] - 2
     mask = causal(xp.asarray(np.arange(7) - 2), xp.asarray(np.arange(9)))
-    result = read(
-        attend(
-            *map(
-                xp.asarray,
-                (
-                    q,
-                    k,
-                    v,
-                ),
-            ),
-            bias=xp.asarray(bias),
-            mask=mask,
-        )
-    )
+    result = read(attend(*map(xp.asarray, (q, k, v)), bias=xp.asarray(bias), mask=mask))
     assert not result[:, :, :2].any()
     np.testing.assert_array_equal(read(mask), visible)
     np.testing.assert_allclose(result, attended(q, k, v, bias, visible), rtol=0, atol=slack(q, k, v, bias))

@@ -73,8 +73,7 @@ def gpu(measured_backend, monkeypatch):
 
 
 @pytest.mark.parametrize(  # each layout and each way, not all of both
-    ("way", "layout"),
-    [("prefill", "half"), ("training", "interleaved"), ("packed", "half"), ("decode", "interleaved")],
+    ("way", "layout"), [("prefill", "half"), ("training", "interleaved"), ("packed", "half"), ("decode", "interleaved")]
 )
 def test_every_implementation_on_a_device_agrees_with_ours(way, layout, gpu):
     found = [case for case in gpu.cases("cpu", gpu.TINY) if case.name.startswith(way) and f", {layout}, " in case.name]

@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.conformance.cases import golden
-from posenc_core import (
-    AxialRotary,
-    Encoding,
-    FoPE,
-    LearnedRotary,
-    MultimodalRotary,
-    Rotary,
-    XPos,
-    YaRN,
-    grid,
-    rotate,
-)
+from posenc_core import AxialRotary, Encoding, FoPE, LearnedRotary, MultimodalRotary, Rotary, XPos, YaRN, grid, rotate
 from posenc_core._array_api.namespace import dtype_name
 
 GOLDEN = golden("rope_models") + golden("scalings")

@@ -11,11 +11,7 @@ RNG = np.random.default_rng(23)
 UNIT = 2.0**-24
 FAR = 2**20
 HEADS = {"num_heads": 4}
-ONE_OF_EACH = [
-    Rotary(head_dim=4, layout="half"),
-    Alibi(**HEADS),
-    ShawBias(**HEADS, head_dim=4, max_distance=3),
-]
+ONE_OF_EACH = [Rotary(head_dim=4, layout="half"), Alibi(**HEADS), ShawBias(**HEADS, head_dim=4, max_distance=3)]
 IN_ATTENTION_TESTS = ("Alibi", "ShawBias", "T5Bias")  # `test_attention.py` decodes with them
 CACHED = [
     encoding

@@ -105,11 +105,7 @@ def test_other_grids_are_refused(sizes, options, kind, names):
 
 @pytest.mark.parametrize(
     ("sizes", "by", "names"),
-    [
-        ((2, 2), "mean", ("by", "'mean'")),
-        ((2, 0), "max", ("sizes", "0")),
-        ((), "max", ("sizes",)),
-    ],
+    [((2, 2), "mean", ("by", "'mean'")), ((2, 0), "max", ("sizes", "0")), ((), "max", ("sizes",))],
 )
 def test_other_normalized_grids_are_refused(sizes, by, names):
     with rejects(ValueError, *names):

@@ -46,8 +46,7 @@ def test_rows_that_the_table_does_not_have_are_nan(xp, layer):
 
 def test_traced_positions_are_wide_integers(xp, layer):
     with pytest.raises(
-        TypeError,
-        match=r"Traced positions and lengths must be int32 or int64, got uint8; cast them to int32 first\.",
+        TypeError, match=r"Traced positions and lengths must be int32 or int64, got uint8; cast them to int32 first\."
     ):
         layer.lookup(xp.zeros((1, 2, 2)), positions=xp.asarray([0, 1], dtype=xp.uint8))
 

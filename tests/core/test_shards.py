@@ -96,10 +96,7 @@ def test_an_invalid_index_is_rejected(content, tmp_path):
 
 @pytest.mark.parametrize(
     ("tensor", "file", "message"),
-    [
-        ("c", "one", "`c` must be in one by the index"),
-        ("a", "two", "`a` must be in two by the index"),
-    ],
+    [("c", "one", "`c` must be in one by the index"), ("a", "two", "`a` must be in two by the index")],
 )
 def test_an_index_must_match_its_files(tensor, file, message, tmp_path):
     for path, name in (("one", "a"), ("two", "b")):

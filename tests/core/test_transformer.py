@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_core.encodings import (
-    Alibi,
-    Binary,
-    Learned,
-    MixedRotary,
-    PoPE,
-    Rotary,
-    Sinusoidal,
-)
+from posenc_core.encodings import Alibi, Binary, Learned, MixedRotary, PoPE, Rotary, Sinusoidal
 from posenc_core.scaling import DynamicNTK
 from posenc_core.transformer.config import END, PAD, START
 from posenc_core.transformer.decoding import beam, greedy

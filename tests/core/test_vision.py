@@ -133,9 +133,7 @@ def axial(head_dim, channels, axes=2, **fields):
 
 
 @pytest.mark.parametrize(
-    ("config", "expected"),
-    CASES["published"],
-    ids=["Qwen2-VL", "Qwen2-VL, shortened", "Pixtral", "Llama 4"],
+    ("config", "expected"), CASES["published"], ids=["Qwen2-VL", "Qwen2-VL, shortened", "Pixtral", "Llama 4"]
 )
 def test_published_configs(config, expected):
     assert load_rope(config, part="vision") == expected

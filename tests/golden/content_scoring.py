@@ -66,10 +66,7 @@ def content_scoring() -> Iterator[dict[str, Any]]:
         ("Cope cut off", COPE | {"max_position": 2}, {"start": 2}, True),
     )
     yield from _cases(first, random.Random(20180306))
-    yield from _cases(
-        (("ForgettingBias", FORGETTING, {"start": 2}, True),),
-        random.Random(20250303),
-    )
+    yield from _cases((("ForgettingBias", FORGETTING, {"start": 2}, True),), random.Random(20250303))
     for settings, seed in NEWER:
         yield from _cases(settings, random.Random(seed))
 

@@ -9,7 +9,7 @@ os.environ["KERAS_BACKEND"] = "torch"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 WARNINGS = {  # that peers emit themselves
-    "x-transformers": ["ignore:`torch.jit.script` is deprecated:DeprecationWarning"],
+    "x-transformers": ["ignore:`torch.jit.script` is deprecated:DeprecationWarning"]
 }
 
 

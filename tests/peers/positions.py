@@ -18,13 +18,7 @@ ONE_LAYER = (
         "n_layer",
         "n_layers",
     ),
-    *(
-        "num_encoder_layers",
-        "layers",
-        "speech_encoder_layers",
-        "t2u_encoder_layers",
-        "t2u_decoder_layers",
-    ),
+    *("num_encoder_layers", "layers", "speech_encoder_layers", "t2u_encoder_layers", "t2u_decoder_layers"),
 )
 NARROW = (
     *("intermediate_size", "ffn_dim", "d_ff", "encoder_ffn_dim", "decoder_ffn_dim", "encoder_intermediate_size"),

@@ -7,9 +7,7 @@ import pytest
 import torch
 from transformers import DebertaConfig, DebertaV2Config, Swinv2Config
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
-from transformers.models.deberta_v2.modeling_deberta_v2 import (
-    DisentangledSelfAttention as DisentangledSelfAttentionV2,
-)
+from transformers.models.deberta_v2.modeling_deberta_v2 import DisentangledSelfAttention as DisentangledSelfAttentionV2
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 from transformers.models.inkling.modeling_inkling import InklingRelativeLogits
 from transformers.models.sam.modeling_sam import SamVisionAttention
@@ -18,14 +16,7 @@ from transformers.models.vitdet.modeling_vitdet import add_decomposed_relative_p
 from x_transformers.x_transformers import DynamicPositionBias as Peer
 from x_transformers.x_transformers import RelativeProjPositionalBias
 
-from posenc_core import (
-    DebertaBias,
-    DecomposedBias,
-    DynamicPositionBias,
-    RelativeLogits,
-    SwinV2Bias,
-    attend,
-)
+from posenc_core import DebertaBias, DecomposedBias, DynamicPositionBias, RelativeLogits, SwinV2Bias, attend
 from posenc_core.attention.attend import AttentionInputs
 from posenc_core.attention.buckets import log_buckets
 from posenc_core.encodings import Placed

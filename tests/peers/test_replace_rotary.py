@@ -68,11 +68,7 @@ def test_generation_with_a_cache_is_that_of_the_model(model, cache):
     assert torch.equal(model.generate(IDS.repeat(2, 1), attention_mask=mask, **options), wanted)
 
 
-@pytest.mark.parametrize(
-    "family",
-    [LLAMA, *(one for one in FAMILIES if one.note == "longrope")],
-    ids=str,
-)
+@pytest.mark.parametrize("family", [LLAMA, *(one for one in FAMILIES if one.note == "longrope")], ids=str)
 def test_a_compiled_model_is_one_graph(family):
     model = model_of(config_of(family))
     replace_rotary(model)

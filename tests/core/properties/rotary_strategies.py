@@ -62,11 +62,7 @@ def _llama(factor, original, factors):
 
 def _longrope(short, long, original, factor, seq_len):
     return LongRoPE(
-        short_factor=short,
-        long_factor=long,
-        original_max_position_embeddings=original,
-        factor=factor,
-        seq_len=seq_len,
+        short_factor=short, long_factor=long, original_max_position_embeddings=original, factor=factor, seq_len=seq_len
     ).at(seq_len or 1)
 
 
@@ -112,11 +108,9 @@ def multimodal(draw):
     """Draw rotary encodings of time, height and width, of each arrangement, also given by pairs."""
     arrangement = draw(st.sampled_from(["chunked", "interleaved", "ernie"]))
     each, more = draw(st.integers(1, 3)), draw(st.integers(0, 2))
-    sections = {
-        "chunked": (each, more, 1),
-        "interleaved": (each + more, each, each),
-        "ernie": (each, each, more),
-    }[arrangement]
+    sections = {"chunked": (each, more, 1), "interleaved": (each + more, each, each), "ernie": (each, each, more)}[
+        arrangement
+    ]
     layout = draw(st.sampled_from(["interleaved", "half", "interleaved_to_half"]))
     named = MultimodalRotary(
         head_dim=2 * sum(sections), layout=layout, sections=sections, arrangement=arrangement, base=draw(BASES)

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posenc_core import (
-    DualChunk,
-    LeakyReRoPE,
-    QueryScale,
-    ReRoPE,
-    SelfExtend,
-)
+from posenc_core import DualChunk, LeakyReRoPE, QueryScale, ReRoPE, SelfExtend
 from posenc_core._values import Value
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse

@@ -29,7 +29,7 @@ FOLDERS = (
     *("nemotron", "moonshine", "chameleon", "muse_glimmer_assistant", "openai_privacy_filter", *CONFIGS),
 )
 SPECS = {  # where `load_rope` refuses: the two channels of a pair take positions of different axes, the same for text
-    "hunyuan_vl": Rotary(head_dim=128, layout="half"),
+    "hunyuan_vl": Rotary(head_dim=128, layout="half")
 }
 
 
