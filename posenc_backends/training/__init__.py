@@ -36,18 +36,55 @@ class Adam(NamedTuple):
 ADAM = Adam()
 
 
-class Trainer(Protocol):
-    """A model that trains, made from `(loss, parameters, constants, rates)`."""
+class Optimizer(Protocol):
+    """Parameters of a framework and its Adam, made from `(loss, parameters, rates)`."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters by name, in the framework."""
+
+    def step(self, *batch: Any) -> float:
+        """Let `loss(parameters, *batch)` fall, by a step of the next learning rate; return the loss before the step."""
+
+
+class Trainer:
+    """A model that trains.
+
+    Args:
+        backend: the framework, which has a file in this folder.
+        loss: `(weights, *batch) -> loss`.
+        parameters, constants: arrays by name.
+        rates: the learning rate of each step.
+    """
+
+    def __init__(self, backend: str, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
+        self.backend = import_module(f"posenc_backends.{backend}")  # raises if it is missing, with what to install
+        module = import_module(f"posenc_backends.training.{backend}")
+        self.constants = {name: self.backend.from_numpy(array) for name, array in constants.items()}
+        self.without_gradients: Function = module.without_gradients
+        self.optimizer: Optimizer = module.Optimizer(
+            lambda learned, *batch: loss({**self.constants, **learned}, *batch), parameters, rates
+        )
 
     @property
     def weights(self) -> dict[str, Any]:
         """All arrays by name, in the framework."""
+        return {**self.constants, **self.optimizer.parameters}
 
     def step(self, *batch: npt.NDArray[Any]) -> float:
         """Train on a batch at the next learning rate; return the loss before the step."""
+        return self.optimizer.step(*map(self.backend.from_numpy, batch))
 
     def run(self, function: Function, *batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return `function(weights, *batch)`, without gradients."""
+        result = self.without_gradients(function)(self.weights, *map(self.backend.from_numpy, batch))
+        numbers: npt.NDArray[Any] = self.backend.to_numpy(result)
+        return numbers
+
+
+def as_it_is(function: Function) -> Function:
+    """Return the function: in some frameworks it has no gradient unless one is asked for."""
+    return function
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +125,8 @@ def trainer(backend: str, model: Transformer, recipe: Recipe) -> Trainer:
     if backend == "keras":
         load("keras")  # raises if Keras is missing, or runs on a framework that is not supported
         backend = import_module("keras").backend.backend()
-    import_module(f"posenc_backends.{backend}")  # raises if the framework is missing, with what to install
-    made: Trainer = import_module(f"posenc_backends.training.{backend}").Trainer(
-        partial(loss, model), model.initial(seed=recipe.seed), model.constants(), recipe.rates()
-    )
-    return made
+    arrays = model.initial(seed=recipe.seed), model.constants()
+    return Trainer(backend, partial(loss, model), *arrays, recipe.rates())
 
 
 def steps(trainer: Trainer, task: Task, recipe: Recipe) -> Iterator[float]:

@@ -11,35 +11,31 @@ from jax.example_libraries.optimizers import adam
 from .. import jax as backend
 from . import ADAM, Function, Numbers, Rates
 
+without_gradients = jax.jit
 
-class Trainer:
-    """Train parameters so that `loss(weights, *batch)` falls; see `posenc_backends.training.Trainer`."""
 
-    def __init__(self, loss: Function, parameters: Numbers, constants: Numbers, rates: Rates) -> None:
-        self.constants = {name: backend.from_numpy(array) for name, array in constants.items()}
+class Optimizer:
+    """Train parameters so that `loss(parameters, *batch)` falls; see `posenc_backends.training.Optimizer`."""
+
+    def __init__(self, loss: Function, parameters: Numbers, rates: Rates) -> None:
         schedule = jnp.asarray(rates)
         start, update, self.learned = adam(lambda count: schedule[count], ADAM.beta1, ADAM.beta2, ADAM.epsilon)
         self.count, self.state = 0, start({name: backend.from_numpy(array) for name, array in parameters.items()})
 
         @jax.jit
         def step(count: Any, state: Any, *batch: Any) -> tuple[Any, Any]:
-            value_and_gradient = jax.value_and_grad(lambda learned: loss({**self.constants, **learned}, *batch))
-            value, gradient = value_and_gradient(self.learned(state))
+            value, gradient = jax.value_and_grad(loss)(self.learned(state), *batch)
             return value, update(count, gradient, state)
 
         self._step = step
 
     @property
-    def weights(self) -> dict[str, Any]:
-        """All arrays by name."""
-        return {**self.constants, **self.learned(self.state)}
+    def parameters(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return self.learned(self.state)
 
     def step(self, *batch: Any) -> float:
-        """Train on a batch at the next learning rate; return the loss before the step."""
-        value, self.state = self._step(self.count, self.state, *map(backend.from_numpy, batch))
+        """Train on a batch of the framework's arrays at the next learning rate; return the loss before the step."""
+        value, self.state = self._step(self.count, self.state, *batch)
         self.count += 1
         return float(value)
-
-    def run(self, function: Function, *batch: Any) -> Any:
-        """Return `function(weights, *batch)`, without gradients."""
-        return backend.to_numpy(jax.jit(function)(self.weights, *map(backend.from_numpy, batch)))
