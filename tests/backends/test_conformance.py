@@ -11,16 +11,30 @@ def shown(case):
     return {(check, case.encoding), (check, case.dtype)} | options | call
 
 
+def fewest(cases):
+    """Return the names of few cases that show all that these do: first those that show most, each starts a compiler."""
+    facts = {case.name: shown(case) for case in cases}
+    left, names = set().union(*facts.values()), set()
+    while left:
+        name = max(facts, key=lambda name: len(facts[name] & left))
+        names.add(name)
+        left -= facts[name]
+    return names
+
+
 def pytest_generate_tests(metafunc):
     on = backend_under_test(metafunc.config.getoption("--backend"))
-    marked, known = [], set()
-    for case in cases_of(on):
-        reason = case.known_failure(on.known_failures)
+    cases = [(case, case.known_failure(on.known_failures)) for case in cases_of(on)]
+    compiled = [(case, reason) for case, reason in cases if case.check == "compiled" and not case.is_mode]
+    chosen = fewest(case for case, reason in compiled if not reason) | fewest(
+        case for case, reason in compiled if reason
+    )
+    left_out = {case.name for case, _ in compiled} - chosen
+    marked = []
+    for case, reason in cases:
         marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
         marks += [pytest.mark.mode] if case.is_mode else []
-        new = shown(case) - known if case.check == "compiled" and not case.is_mode else {case.name}
-        known |= new
-        marks += [pytest.mark.slow] if case.is_slow or not new else []
+        marks += [pytest.mark.slow] if case.is_slow or case.name in left_out else []
         marked.append(pytest.param(case, id=case.name, marks=marks))
     metafunc.parametrize("case", marked)
 
