@@ -15,6 +15,7 @@ import argparse
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,9 +31,14 @@ if not sys.argv[1:]:  # a session that is chosen shows its output as it comes
     nox.options.parallel = "auto"
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""  # else each process compiles again what it imports, as well as tests
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a session has one core: processes that only compile cost more
-for variable in ("FIND_LINKS", "INDEX_URL", "EXTRA_INDEX_URL"):  # settings of pip that uv does not read
-    if f"PIP_{variable}" in os.environ:
-        os.environ.setdefault(f"UV_{variable}", os.environ[f"PIP_{variable}"])
+if shutil.which("uv"):  # which reads no settings of pip
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    )
+    for key, value in (line.split("=", 1) for line in listed.stdout.splitlines()):
+        if key.endswith((".find-links", ".index-url")):
+            name = key.rpartition(".")[2].replace("-", "_").upper()
+            os.environ.setdefault(f"UV_{name}", ",".join(value.strip("'").split()))
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]

@@ -14,7 +14,7 @@ DONE = {0: "done", 2: CANNOT_RUN}
 
 
 class Help(NamedTuple):
-    """What a command says of itself; the fields but the name are those of `Parser`."""
+    """The help of a command: its name, and the texts that `Parser` takes."""
 
     name: str
     help: str

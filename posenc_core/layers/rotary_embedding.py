@@ -103,7 +103,8 @@ class RotaryEmbedding(TableLayer):
             )
         rows = self.rows(q, start, positions, seq_axis, encoding)
         if k is not None and not encoding.keys_differ and encoding.table_heads is None:
-            can_ask = positions is not None and is_usual and len(rows[0].shape) == 2  # else it was asked before
+            # With a start, it was asked before, of tables that may have grown since: checkpoints need the same calls
+            can_ask = (positions is not None or type(start) is int) and is_usual and len(rows[0].shape) == 2
             kernel = kernel_for(q) if can_ask else None
             if kernel is None or kernel.rotate_rows is None:
                 both = None
