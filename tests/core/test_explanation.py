@@ -16,7 +16,7 @@ from posenc_core.analysis.precision import loss
 from posenc_core.huggingface.facts.models import MODELS
 
 from ..errors import rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
 LLAMA31, DEEPSEEK, PHI, GEMMA3, QWEN2_VL, COHERE2, FOPE = load_cases("explained").values()

@@ -9,7 +9,7 @@ from posenc_core import Rotary
 from posenc_core.huggingface import load_rope
 
 from ..errors import is_one_sentence, rejects
-from .cases import load_cases
+from .load_cases import load_cases
 from .test_formats_gguf import half, load
 
 

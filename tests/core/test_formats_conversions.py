@@ -10,7 +10,7 @@ from posenc_core.analysis import compare_rope
 from posenc_core.huggingface import load_rope
 
 from ..errors import rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 CASES = load_cases("conversions")
 

@@ -15,8 +15,8 @@ from posenc_core.huggingface import layer_types, load_rope
 from posenc_core.scaling import Llama3, LongRoPE, YaRN
 
 from ..errors import is_one_sentence, rejects
-from .cases import load_cases
 from .gguf_writer import gguf_bytes
+from .load_cases import load_cases
 
 CASES = load_cases("gguf")
 L0 = {"original_max_position_embeddings": 4096}

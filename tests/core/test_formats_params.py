@@ -7,7 +7,7 @@ import pytest
 from posenc_core.huggingface import load_rope
 
 from ..errors import rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 CASES = load_cases("params")
 SIZES = {"dim": 4096, "n_heads": 32, "n_layers": 32, "norm_eps": 1e-05}

@@ -13,7 +13,7 @@ from posenc_core.huggingface import layer_types, load_rope, to_config
 from posenc_core.scaling import NTK, AttentionFactor, DynamicNTK, Linear, LongRoPE, Proportional, YaRN
 
 from ..errors import rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "rope_models.json").read_text(encoding="utf-8"))
 CASES = load_cases("huggingface")

@@ -10,7 +10,7 @@ from posenc_core.huggingface import layer_types, load_position, load_rope
 from posenc_core.huggingface.sections import spread
 
 from ..errors import rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 CASES = load_cases("huggingface_code")
 ROPE = {"rope_theta": 10000.0, "rope_type": "default"}

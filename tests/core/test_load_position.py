@@ -24,7 +24,7 @@ from posenc_core.huggingface.facts.records import by_model_type
 
 from ..catalogue import VALUES
 from ..errors import is_one_sentence, rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 ALL = load_cases("load_position")
 (

@@ -24,7 +24,7 @@ from posenc_core import (
 from posenc_core.huggingface import load_position, load_query_scale
 
 from ..errors import rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 BETA = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "llama_4_scaling_beta": 0.1}
 MINISTRAL = {"model_type": "ministral3", "head_dim": 128, "max_position_embeddings": 262144}

@@ -17,7 +17,7 @@ from posenc_core.analysis.differences import HALF_ULP, difference, first_off
 from posenc_core.analysis.same import RELAY, REORDERED, _which
 
 from ..errors import rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 LLAMA = {"model_type": "llama", "head_dim": 128, "rope_theta": 5e5, "max_position_embeddings": 8192}
 PHI = load_cases("explained")["PHI"]

@@ -14,7 +14,7 @@ from posenc_core.huggingface import load_rope, vision_positions
 from posenc_core.huggingface.facts.towers import TOWERS
 
 from ..errors import rejects
-from .cases import load_cases
+from .load_cases import load_cases
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "vision_models.json").read_text(encoding="utf-8"))
 CASES = load_cases("vision")

@@ -21,7 +21,7 @@ from posenc_backends.cli.report.results import TARGETS
 from posenc_core.analysis import precision
 from posenc_core.encodings import NAMES
 
-from ..core.cases import load_cases
+from ..core.load_cases import load_cases
 
 FACES = ["posenc_core", "posenc_core.encodings", "posenc_backends", "posenc_backends.numpy"]
 

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
-from ...catalogue import VALUES
+from ..catalogue import VALUES
+
+FOLDER = Path(__file__).with_name("cases")
 
 
 def load_cases(name):
     """Return the tables of `NAME.json`, with an encoding or a scaling in place of each dict that has a `kind`."""
-    return json.loads(Path(__file__).with_name(f"{name}.json").read_text(encoding="utf-8"), object_hook=_built)
+    return json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"), object_hook=_built)
 
 
 def _built(fields):
