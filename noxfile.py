@@ -421,8 +421,7 @@ def test(session: nox.Session, name: str, once: tuple[str, ...], *selected: str)
         again = [] if environment is first else [*SKIP_ONCE, *(f"--ignore={file}" for file in first_files(name))]
         again = [*again, f"--ignore={CHECKS}"] if name in CHECKED else again
         files = ("tests/backends", *(once if environment is first else ()))
-        in_order = BY_FILE if name == "paddle" else ()  # whose tests of the operator come last in their process
-        options = (*selected, *again, *processes(session), *in_order, *session.posargs)
+        options = (*selected, *again, *processes(session), *session.posargs)
         session.run("pytest", *files, "--backend", name, "--share", share, *options, env=environment)
     return first
 

@@ -101,10 +101,12 @@ class RotaryEmbedding(TableLayer):
             raise ValueError(
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
+        before = self.arrays if positions is None and type(start) is int else {}
         rows = self.rows(q, start, positions, seq_axis, encoding)
         if k is not None and not encoding.keys_differ and encoding.table_heads is None:
-            # With a start, it was asked before, of tables that may have grown since: checkpoints need the same calls
-            can_ask = (positions is not None or type(start) is int) and is_usual and len(rows[0].shape) == 2
+            # With a start, it was asked before, unless the tables have grown: checkpoints need the same calls
+            is_new = positions is not None or any(self.arrays[name] is not before[name] for name in before)
+            can_ask = is_new and is_usual and len(rows[0].shape) == 2
             kernel = kernel_for(q) if can_ask else None
             if kernel is None or kernel.rotate_rows is None:
                 both = None
