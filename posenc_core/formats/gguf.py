@@ -17,7 +17,7 @@ from .._array_api.checks import shown
 from ..encodings import Rotary
 from ..scaling import Llama3
 from . import gguf_architectures as facts
-from .values import choice, find_share, flag, integer, number, numbers, quote, refuse, warn
+from .values import choice, find_share, flag, integer, layer_count, number, numbers, quote, refuse, warn
 
 FREQS, SHORT, LONG = "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"
 ARCHITECTURE, ORIGINAL = "general.architecture", "original_max_position_embeddings"
@@ -73,13 +73,24 @@ class _Model:
         elif self.name in facts.SQUARED:  # and so is the softmax scale
             layout["model_type"] = "deepseek_v3"
         full, sliding = self.full_layers(), self.sliding_layers()
-        heads = {"head_dim": full.pop("head_dim")}
+        heads = {"head_dim": full.pop("head_dim")} | self.layers()
         if sliding is None:
             return layout | heads | self.lengths() | {"rope_parameters": full}
         if (width := sliding.pop("head_dim")) != heads["head_dim"]:
             heads |= {"swa_head_dim": width}
         layers = {"full_attention": None if self.name in facts.ONLY_SLIDING else full, "sliding_attention": sliding}
         return layout | heads | self.lengths() | {"rope_parameters": layers}
+
+    def layers(self) -> dict[str, Any]:
+        """Return the number of layers, and 0 for each of them without RoPE, which llama.cpp's code knows."""
+        count = layer_count(self.metadata, "block_count")
+        if count is None:
+            return {}
+        found: dict[str, Any] = {"num_hidden_layers": count}
+        if self.name in facts.NO_ROPE:
+            first = facts.NO_ROPE[self.name]
+            found["no_rope_layers"] = [int(index % 4 != first) for index in range(count)]
+        return found
 
     def rotates(self) -> bool:
         """Return whether the model has RoPE."""

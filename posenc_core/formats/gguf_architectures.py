@@ -48,6 +48,7 @@ _10000 = "gemma3 gemma3n gemma4 gemma4-assistant gemma-embedding mimo2 modern-be
 SLIDING_SCALED, SLIDING_10000 = set(_SCALED.split()), set(_10000.split())
 SLIDING_UNSCALED = {"olmo2", "laguna", "mellum", "muse-glimmer"}
 ONLY_SLIDING = {"cohere2", "cohere2moe", "exaone4", "exaone-moe", "maple", "muse-glimmer"}  # other layers have no RoPE
+NO_ROPE = {"afmoe": 3, "llama4": 3, "smallthinker": 0, "smollm3": 3}  # of 4 layers, the index of that without RoPE
 
 FLAGGED = {"granite", "granitehybrid", "graniteswitch"}  # `finetuned` false: no RoPE
 BETAS = {"grok", "mistral3"}  # that read the keys of YaRN's ramp

@@ -5,6 +5,7 @@ Source: `megatron/training/arguments.py` and `megatron/core/models/common/embedd
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from argparse import Namespace
@@ -13,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from .._array_api.checks import shown
-from .values import SHOWN, Config, choice, flag, integer, number, numbers, refuse
+from .values import MOST_LAYERS, SHOWN, Config, choice, flag, integer, layer_count, number, numbers, refuse
 
 TYPES = ("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
 FLAGS = (
@@ -121,11 +122,13 @@ def _config(given: Config) -> dict[str, Any]:
             raise ValueError(f"`{key}` is unknown, got {shown(value)}: leave it out if it changes no angle.")
     latent = flag(given, "multi_latent_attention")
     kind = _kind(given, latent=latent)
-    if kind is None or _has_no_rope(given):
-        return {"use_rope": False}
+    layers = _layers(given)
+    if kind is None or not any(layers.get("no_rope_layers", (1,))):
+        layers.pop("no_rope_layers", None)
+        return layers | {"use_rope": False}
     rope = {"rope_theta": number(given, "rotary_base", 10000, above=1)}
     rope |= {"yarn": _yarn, "mrope": _sections, "rope": _rope}[kind](given, latent)
-    return _head(given, latent=latent) | {"rope_parameters": rope} | _layout(given, kind, latent=latent)
+    return layers | _head(given, latent=latent) | {"rope_parameters": rope} | _layout(given, kind, latent=latent)
 
 
 def _kind(given: Config, *, latent: bool) -> str | None:
@@ -148,18 +151,55 @@ def _kind(given: Config, *, latent: bool) -> str | None:
     return None
 
 
-def _has_no_rope(given: Config) -> bool:
-    """Return whether `no_rope_freq` leaves no layer with RoPE; otherwise the encoding is that of the other layers."""
-    value = layers = given.get("no_rope_freq")
-    if isinstance(value, str):  # an expression of lists, such as ([0]*3+[1]*1)*2: the numbers that it repeats
-        layers = [int(number) for number in re.findall(r"(?<=[\[,])\s*\d{1,9}\s*(?=[],])", value)] or [value]
-    if not isinstance(layers, list | tuple):
-        if not isinstance(layers, int | None):
-            raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
-        return layers == 1
-    if not all(isinstance(layer, int) and layer in (0, 1) for layer in layers):
-        raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
-    return bool(layers) and all(layer == 1 for layer in layers)
+def _layers(given: Config) -> dict[str, Any]:
+    """Return the number of layers, and 0 for each that `no_rope_freq` leaves without RoPE; of an integer, each n-th."""
+    count, value = layer_count(given, "num_layers"), given.get("no_rope_freq")
+    layers = _evaluate(value) if isinstance(value, str) else value
+    if isinstance(layers, bool) or not isinstance(layers, int | list | tuple | None):
+        raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
+    if isinstance(layers, list | tuple):
+        if not all(layer in (0, 1) for layer in layers):
+            raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
+        if layers and len(layers) != (count or len(layers)):
+            raise ValueError(f"`no_rope_freq` must have a number for each of the {count} layers, got {len(layers)}.")
+        found = {"no_rope_layers": [1 - layer for layer in layers]} if any(layers) else {}
+        return found | {"num_hidden_layers": count or len(layers)} if layers or count else found
+    if layers is not None:
+        integer({"no_rope_freq": layers}, "no_rope_freq", minimum=0)
+    counted = {} if count is None else {"num_hidden_layers": count}
+    if not layers:
+        return counted
+    if count is None and layers > 1:
+        return {"no_rope_layer_interval": layers}
+    return counted | {"no_rope_layers": [int(index % layers > 0) for index in range(1, (count or 1) + 1)]}
+
+
+def _evaluate(text: str) -> list[Any]:
+    """Return the list that an expression of lists, such as `([0]*3+[1]*1)*2`, stands for.
+
+    Raises:
+        ValueError: if it is another expression, or has more than `MOST_LAYERS` numbers.
+    """
+
+    def value(node: ast.AST) -> Any:
+        match node:
+            case ast.Constant(value=int(number)):
+                return number
+            case ast.List(elts=items):
+                return [value(item) for item in items]
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return value(left) + value(right)
+            case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant(value=int(times))) if times <= MOST_LAYERS:
+                repeated = value(left) * times
+                if len(repeated) <= MOST_LAYERS:
+                    return repeated
+        raise ValueError
+
+    try:
+        found = value(ast.parse(text, mode="eval").body)
+        return found if isinstance(found, list) else [found]
+    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(text)}.") from None
 
 
 def _head(given: Config, *, latent: bool) -> dict[str, Any]:

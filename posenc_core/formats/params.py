@@ -9,10 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import shown
-from .values import Config, flag, integer, number, quote, warn
+from .values import Config, flag, integer, layer_count, number, quote, warn
 
 ORIGINAL = "original_max_position_embeddings"
-SIZES = {"hidden_size": "dim", "num_attention_heads": "n_heads", "num_key_value_heads": "n_kv_heads"}
+SIZES = {
+    "hidden_size": "dim",
+    "num_attention_heads": "n_heads",
+    "num_key_value_heads": "n_kv_heads",
+    "num_hidden_layers": "n_layers",
+}
 WIDTHS = ("head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
 YARN = {"factor": "factor", ORIGINAL: ORIGINAL, "beta": "beta_fast", "alpha": "beta_slow"}
 USED = {
@@ -47,12 +52,27 @@ def from_params(params: Config) -> dict[str, Any]:
         if original != rope.setdefault(ORIGINAL, original):
             raise ValueError(f"`llama_4_scaling.{ORIGINAL}` must be {rope[ORIGINAL]}, as in `yarn`, got {original}.")
         rope["llama_4_scaling_beta"] = number(scaling, "beta", minimum=0)
-    others = {key: value for key, value in params.items() if key not in USED | OTHER_PARTS | {"model_type"}}
+    others = {
+        key: value
+        for key, value in params.items()
+        if key not in USED | OTHER_PARTS | {"model_type", "nope_layer_interval"}
+    }
     return (
         others
         | {key: size for key, size in sizes.items() if size}
+        | _layers(params)
         | {"rope_parameters": rope, "rotary_emb_interleaved": True, "layout_from": "params.json"}
     )
+
+
+def _layers(params: Config) -> dict[str, list[int]]:
+    """Return 0 for each layer that has no RoPE in Llama 4, each n-th."""
+    interval = integer(params, "nope_layer_interval")
+    if interval is None:
+        return {}
+    if (count := layer_count(params, "n_layers")) is None:
+        raise ValueError("`n_layers` is missing, beside `nope_layer_interval`: add it.")
+    return {"no_rope_layers": [int(index % interval > 0) for index in range(1, count + 1)]}
 
 
 def _usual_base(params: Config) -> float:

@@ -12,6 +12,7 @@ from .._array_api.checks import check_integer, check_known, check_number, shown
 Config = Mapping[str, Any]
 SHOWN = 60  # characters of a name or a number that is text
 LARGEST = 2**31
+MOST_LAYERS = 2**14
 
 
 def quote(key: object) -> str:
@@ -53,6 +54,14 @@ def integer(config: Config, key: str, default: Any = None, *, minimum: int = 1) 
         raise ValueError(f"`{key}` must be less than {LARGEST}, got {shown(value)}.")
     check_integer(key, value, minimum=minimum)
     return value
+
+
+def layer_count(config: Config, key: str) -> int | None:
+    """Return the number of layers, at most `MOST_LAYERS`, or None; the exceptions are those of `integer`."""
+    count: int | None = integer(config, key)
+    if count is not None and count > MOST_LAYERS:
+        raise ValueError(f"`{key}` must be at most {MOST_LAYERS}, got {count}.")
+    return count
 
 
 def flag(config: Config, key: str, default: bool = False) -> bool:

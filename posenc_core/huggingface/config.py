@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from os import PathLike
@@ -44,8 +45,9 @@ ROTARY_FLAGS = (  # False: no RoPE
     "rotary", "use_rope", "use_mem_rope", "use_rotary_pos_emb", "use_rotary_embedding", "rope",
 )  # fmt: skip
 NO_ROTARY_FLAGS = ("alibi", "use_alibi", "mla_use_nope")  # True: no RoPE
+INTERLEAVED = ("original_rope",)  # read for some models, False: the channels of a pair are half the width apart
 FLAGS = (
-    *ROTARY_FLAGS, *NO_ROTARY_FLAGS, "use_mla", "rope_interleave", "rotary_emb_interleaved", "original_rope",
+    *ROTARY_FLAGS, *NO_ROTARY_FLAGS, "use_mla", "rope_interleave", "rotary_emb_interleaved", *INTERLEAVED,
     "use_dynamic_ntk",
 )  # fmt: skip
 KNOWN = {
@@ -154,7 +156,8 @@ def _from_file(path: Path) -> Any:
             found = (path / name for name in ("config.json", "params.json") if (path / name).exists())
             path = next(found, path / "config.json")
         content = read_file(path)
-        content = json.loads(content) if isinstance(content, str) and not is_command_line(content) else content
+        if isinstance(content, str) and not is_command_line(content):
+            content = json.loads(content, object_pairs_hook=_each_key_once)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
             raise
@@ -169,6 +172,15 @@ def _from_file(path: Path) -> Any:
     if not isinstance(content, dict | str):
         raise TypeError(f"`config` must hold a JSON object, but {_shorten_path(path)} holds {type(content).__name__}.")
     return content
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; of a key that it has twice, programs read one or the other value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {quote(twice)} stands twice in an object")
+    return found
 
 
 def _shorten_path(path: Path) -> str:
@@ -282,7 +294,11 @@ def check_keys(config: Mapping[str, Any]) -> None:
     for key, reason in REFUSED.items():
         if is_set(config.get(key)):
             raise ValueError(f"`{key}` {reason} is not supported, got {shown(config[key])}: leave it out.")
-    plain_types = find_model(config).plain_types
+    model = find_model(config)
+    for key in INTERLEAVED:
+        if config.get(key) is not None and key != model.interleaved_key:
+            raise ValueError(f"`{key}` is not read for this `model_type`, got {shown(config[key])}: leave it out.")
+    plain_types = model.plain_types
     for key in (key for key, value in config.items() if key not in KNOWN and is_rotary_key(key) and is_set(value)):
         if not _scales_all(config, key) and not (key == "rope_type" and config[key] in plain_types):
             raise ValueError(f"{quote(key)} is unknown, got {shown(config[key])}: leave it out if it changes no angle.")

@@ -17,16 +17,18 @@ from ..encodings.scoring.base import Scoring
 from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set, read
 from .facts.audio import AUDIO
 from .facts.images import IMAGES
-from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, as_tuple, size
-from .facts.models import MODELS, OTHERS, find_model
+from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, as_tuple
+from .facts.models import MODELS, OTHERS
 from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
 from .facts.towers import TOWERS
+from .load_layers import layers_without
 from .load_query_scale import find_query_scale, layers_with_factor
 from .load_rope import find_note, load_rope, load_text
 from .parameters import layer_types, list_types
 from .sections import is_xdrope
 
+NO_ROPE = "no RoPE: queries and keys are not rotated"
 FACTS: dict[str, Facts] = TEXT | AUDIO | IMAGES | WHOLES
 
 
@@ -60,16 +62,21 @@ class PositionEncodings(Value):
         """Return one line for each encoding, lack and note; parts are indented below their names."""
         return "\n".join(self._lines())
 
+    def name_layers(self, layer_type: str | None) -> str:
+        """Return the words for the layers of a type; for None, "all layers", without those that rotate nothing."""
+        but = f" but {', '.join(map(str, self.layers_without))}" if self.layers_without else ""
+        return layer_type or f"all layers{but}"
+
     def _lines(self) -> Iterator[str]:
         for name, additive in self.additive:
             yield f"added to {name}: {additive!r}"
         if self.start:
             yield f"position of the first token: {self.start}"
         for layer_type, rotary in self.rotary:
-            yield f"rotates queries and keys of {layer_type or 'all layers'}: {rotary or 'no'}"
+            yield f"rotates queries and keys of {self.name_layers(layer_type)}: {rotary or 'no'}"
         for name, scoring in self.scoring:
             yield f"added to the scores of {name}: {scoring!r}"
-        if self.layers_without:
+        if self.layers_without and len(self.rotary) > 1:
             yield f"layers without rotation: {', '.join(map(str, self.layers_without))}"
         if self.query_scale:
             yield f"multiplies queries: {self.query_scale!r}"
@@ -205,15 +212,18 @@ def _(fact: Part, config: Config) -> Found:
 
 @_read.register
 def _(fact: Rope, config: Config) -> Found:
+    if is_foreign(config):  # whose layers are all alike
+        rotary = load_rope(dict(config))
+        return {"rotary": ((None, rotary),)} if rotary is not None else {"notes": (NO_ROPE,)}
     text_config = read(config)
     names: tuple[str | None, ...] = layer_types(config) or (None,)
     rotary = tuple((name, load_text(text_config, name, None)) for name in names)
     factor = _read(Factor(), text_config)
     if rotary == ((None, None),):
-        return _merge((factor, {"notes": ("no RoPE: queries and keys are not rotated",)}))
+        return _merge((factor, {"notes": (NO_ROPE,)}))
     unrotated = {name for name, encoding in rotary if encoding is None}
     layers = {index for index, name in enumerate(list_types(text_config)) if name in unrotated}
-    found = {"rotary": rotary, "layers_without": tuple(sorted(layers | set(_layers_by_index(text_config))))}
+    found = {"rotary": rotary, "layers_without": tuple(sorted(layers | layers_without(text_config)))}
     notes = {find_note(text_config, encoding) for _, encoding in rotary} - {None}
     return _merge((found, factor or {"notes": tuple(notes)}))
 
@@ -242,17 +252,3 @@ def _(fact: Axial, config: Config) -> Found:
         return {"lacks": (f"a rotary encoding by {fact.axes}, which `load_rope` does not read from this config",)}
     tower = TOWERS.get(config["model_type"])
     return {"rotary": ((None, rotary),), "lacks": (tower.note,) if tower and tower.note else ()}
-
-
-def _layers_by_index(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the layers without RoPE by `no_rope_layers`, where 1 is a layer with RoPE, or by their interval."""
-    rotated = config.get("no_rope_layers")
-    if rotated:
-        if not isinstance(rotated, list | tuple) or not all(one in (0, 1) for one in rotated):
-            raise TypeError(f"`no_rope_layers` must be a list of 0 and 1, got {shown(rotated)}.")
-        return tuple(index for index, one in enumerate(rotated) if not one)
-    usual = find_model(config).no_rope_interval
-    if usual is None:
-        return ()
-    interval, count = size(config, ("no_rope_layer_interval", usual)), size(config, "num_hidden_layers")
-    return tuple(range(interval - 1, count, interval))

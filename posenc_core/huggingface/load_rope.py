@@ -207,4 +207,6 @@ def _layout(config: Mapping[str, Any], model: Model) -> Layout:
         return "interleaved_to_half" if config["rope_interleave"] else "half"
     if config.get("rotary_emb_interleaved") is not None:
         return "interleaved" if config["rotary_emb_interleaved"] else "half"
-    return "half" if config.get("use_mla") is False else model.layout
+    if config.get("use_mla") is False or (model.interleaved_key and config.get(model.interleaved_key) is False):
+        return "half"
+    return model.layout

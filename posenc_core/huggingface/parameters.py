@@ -30,6 +30,7 @@ from .rope_types import KEYS, L0, LENGTH, changes_nothing
 
 Parameters = dict[str, Any]
 MOST_TYPES = 100
+LAYER_BASES = "layer_rope_theta"
 NOT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 NAMES = {"rope_theta": BASES, "partial_rotary_factor": SHARES, "rotary_dim": WIDTHS, L0: (L0,)}
 BY_LAYER = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
@@ -220,8 +221,23 @@ def complete_parameters(
         )
     if parameters["rope_theta"] is None:
         parameters["rope_theta"] = _usual_base(config, layer_type)
-    _check_layers(config, parameters["rope_theta"])
+    for base in layer_bases(config):
+        if base not in (0, parameters["rope_theta"]):
+            raise ValueError(
+                f"`{LAYER_BASES}` must be `rope_theta` {shown(parameters['rope_theta'])} or 0 in every layer, got "
+                f"{shown(base)}: `load_layers` reads other bases."
+            )
     return parameters
+
+
+def layer_bases(config: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the base of each layer, 0 for a layer without RoPE; nothing if the config does not list them."""
+    bases = config.get(LAYER_BASES)
+    if not isinstance(bases, list | tuple | None):
+        raise TypeError(f"`{LAYER_BASES}` must be a list of numbers or None, got {shown(bases)}.")
+    for base in bases or ():
+        check_number(LAYER_BASES, base, minimum=0)
+    return tuple(bases or ())
 
 
 def _longest_length(parameters: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
@@ -248,18 +264,6 @@ def _derive(key: str, config: Mapping[str, Any]) -> dict[str, float]:
         if len(sizes) == 2:
             return {"projection_dim": max(sizes["projection_dim"] // (2 * sizes["num_attention_heads"]), 32)}
     return {}
-
-
-def _check_layers(config: Mapping[str, Any], base: float) -> None:
-    bases = config.get("layer_rope_theta")
-    if not isinstance(bases, list | tuple | None):
-        raise TypeError(f"`layer_rope_theta` must be a list of numbers or None, got {shown(bases)}.")
-    for one in bases or ():
-        check_number("layer_rope_theta", one, minimum=0)
-        if one not in (0, base):  # 0: a layer without RoPE
-            raise ValueError(
-                f"`layer_rope_theta` must be `rope_theta` {shown(base)} or 0 in every layer, got {shown(one)}."
-            )
 
 
 def _usual_base(config: dict[str, Any], layer_type: str | None) -> float:

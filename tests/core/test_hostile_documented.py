@@ -118,6 +118,7 @@ CALLS = {
     f.to_megatron: {"rotary": SIZED},
     f.to_params: {"rotary": INTERLEAVED},
     h.layer_types: {"config": LLAMA},
+    h.load_layers: {"config": LLAMA | {"num_hidden_layers": 2}},
     h.load_position: {"config": LLAMA},
     h.load_query_scale: {"config": LLAMA, "layer_type": None},
     h.load_rope: {"config": LLAMA, "layer_type": None, "layout": "half", "part": None},

@@ -58,7 +58,7 @@ _TABLE = {
         blt blt_global_transformer blt_local_decoder blt_local_encoder cohere ernie4_5_moe
     """: Model(layout="interleaved", base=500_000),
     "blt_patcher roformer": Model(layout="interleaved"),
-    "chatglm": Model(layout="interleaved", share=0.5, quirks=_ELSEWHERE),
+    "chatglm": Model(layout="interleaved", share=0.5, interleaved_key="original_rope", quirks=_ELSEWHERE),
     "codegen gptj": Model(layout="interleaved", rotary_dim=64, quirks=Quirks(reads=("rotary_dim",))),
     "cohere2": Model(layout="interleaved", rotary_layers=_SLIDING),
     "cohere2_moe": Model(layout="interleaved", head_dim=128, rotary_layers=_SLIDING),
@@ -163,7 +163,7 @@ _TABLE = {
     "bitnet csm csm_depth_decoder_model evolla flex_olmo mllama": Model(base=500_000),
     "cwm lfm3": Model(base=1_000_000, head_dim=128, needs_parameters=True),
     """
-        dia_decoder dia_encoder flint hrm_text internlm3 iquestcoder jetmoe molmo2 muse_glimmer qwen3
+        dia_decoder dia_encoder flint hrm_text internlm3 iquestcoder jetmoe molmo2 qwen3
         qwen3_omni_moe_talker_code_predictor seed_oss
     """: Model(head_dim=128),
     "diffusion_gemma": Model(
@@ -193,7 +193,9 @@ _TABLE = {
     "minimax_m3_vl": Model(base=5_000_000, head_dim=128, quirks=Quirks(reads=(_SHARE, "rotary_dim"), needs_share=True)),
     "ministral3": Model(base=1_000_000, head_dim=128, needs_parameters=True, quirks=Quirks(needs_base=True)),
     "muse_glimmer_assistant": Model(base=500_000, head_dim=128),
-    "muse_spark": Model(base=500_000, head_dim=64, quirks=Quirks(whole_dict=True, needs_base=True)),
+    "muse_spark": Model(
+        base=500_000, head_dim=64, no_rope_interval=-4, quirks=Quirks(whole_dict=True, needs_base=True)
+    ),
     "nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp": Model(share=0.5, quirks=_STREAMING),
     "neucodec xcodec2": Model(head_dim=64, note=Note(_HEADS)),
     "nomic_bert": Model(base=1000, quirks=Quirks(reads=("rotary_emb_fraction", "rotary_emb_base"))),
@@ -201,6 +203,7 @@ _TABLE = {
     "seamless_m4t wav2vec2-bert wav2vec2-conformer": Model(
         position_embedding_type="rotary", note=Note(_HIDDEN), quirks=_CONFORMER
     ),
+    "muse_glimmer": Model(head_dim=128, no_rope_interval=-4),
     "smollm3": Model(base=2_000_000, no_rope_interval=4),
     "solar_open": Model(base=1_000_000, head_dim=128, quirks=_READS_SHARE),
     "stablelm": Model(share=0.25, quirks=_READS_SHARE),

@@ -163,12 +163,14 @@ class Model(NamedTuple):
         head_key: the only key for the width of a head, if similar keys of the config mean something else.
         sections, arrangement: as in `MultimodalRotary`; or `"openpangu"`, see `sections.spread`.
         axes: the number of axes that take the pairs in turn, if the model has a row and a column for each token.
+        interleaved_key: a key that is False if the channels of a pair are half the width apart.
         plain_types: the values of a `rope_type` beside the parameters that say what the code assumes.
         scheme: the entry of `SCHEMES` for configs without `rope_parameters`, if layer types have different bases.
         head_dims: pairs of a layer type and its width of a head, if layer types differ.
         layer_defaults: the defaults of the parameters of a layer type.
         rotary_layers: the layer types with RoPE, if others have none.
-        no_rope_interval: the steps from one layer without RoPE to the next, unless a key says another.
+        no_rope_interval: the steps from one layer without RoPE to the next, unless a key says another; negative if they
+            are counted back from the last layer.
         needs_parameters: whether the config must have RoPE parameters, as the model has a scaling or different layer
             types that no other key stands for.
         needs_base: whether the parameters of a layer type have no default base: transformers fails without it.
@@ -194,6 +196,7 @@ class Model(NamedTuple):
     arrangement: Sections | Literal["openpangu"] = "chunked"
     axes: int = 1
     plain_types: tuple[str, ...] = ()
+    interleaved_key: str | None = None
     scheme: str | None = None
     head_dims: Mapping[str, int] = {}
     layer_defaults: Mapping[str, Mapping[str, float]] = {}
