@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from os import PathLike
-from typing import Any
+from typing import Any, TypeAlias
 
 from .._array_api.checks import check_flag, check_integer, check_type, shown
 from ..encodings import DualChunk
@@ -14,23 +15,30 @@ from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import FLAGS, LENGTHS, get_values, read
 from ..huggingface.dual_chunk import KEY as CHUNKS
+from ..huggingface.load_layers import INTERVAL, ROTATED, list_layers
+from ..huggingface.parameters import LAYER_BASES, list_types
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
 from .causes import Cause, causes
 from .differences import TOLERANCE, Difference, FirstOff, PairDifference, Property, check_tolerance, difference, is_same
 
 LONGEST = 2**17  # positions that are compared where no config says a length
-SWITCHES = (*FLAGS, "position_embedding_type", "model_type")
+SWITCHES = (*FLAGS, "position_embedding_type", ROTATED, INTERVAL, LAYER_BASES, "layer_types", "model_type")
+Texts: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
+Pair: TypeAlias = tuple[
+    str | None, tuple[int, ...], RotaryEncoding | DualChunk | None, RotaryEncoding | DualChunk | None
+]
 RELAY = "the same frequencies; the channels are paired otherwise: re-lay the weights by `posenc relayout`"
 REORDERED = "the result has its channels in another order, on which no attention score depends"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SameLayers:
-    """The comparison of the layers of one type.
+    """The comparison of layers that rotate alike in each of the two models.
 
     Attributes:
-        layer_type: its name; None if all layers of both configs are alike.
+        layer_type: their type; None if layers have no types, or these layers are not all of one type.
+        indices: the layers, from 0; none if they are all layers, or a config does not say which layer has which type.
         same: whether they rotate alike in all sequences that were compared.
         rotates_a, rotates_b: whether the layers have RoPE.
         differences: one for each length of the sequence that changes frequencies; none if a side has no RoPE, or they
@@ -40,6 +48,7 @@ class SameLayers:
     """
 
     layer_type: str | None
+    indices: tuple[int, ...] = ()
     same: bool
     rotates_a: bool
     rotates_b: bool
@@ -60,9 +69,19 @@ class SameLayers:
     def properties(self) -> tuple[Property, ...]:
         return () if self.worst is None else self.worst.properties
 
+    @property
+    def name(self) -> str:
+        """The layers in words, such as "layers 0–2, 4–6"."""
+        if not self.indices:
+            return self.layer_type or "all layers"
+        runs = [[index for _, index in run] for _, run in groupby(enumerate(self.indices), lambda one: one[1] - one[0])]
+        words = ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+        return f"layer{'s' * (len(self.indices) > 1)} {words}" + (f" ({self.layer_type})" if self.layer_type else "")
+
     def __str__(self) -> str:
-        name = "all layers" if self.layer_type is None else self.layer_type
-        return "\n".join((f"{name}: {self.verdict}", *map(_line, self.causes), *(f"  {text}" for text in self.remarks)))
+        return "\n".join(
+            (f"{self.name}: {self.verdict}", *map(_line, self.causes), *(f"  {text}" for text in self.remarks))
+        )
 
     @property
     def verdict(self) -> str:
@@ -89,14 +108,14 @@ class SameLayers:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Whether two configs describe the same rotation, by layer type; `str` gives a few lines.
+    """Whether two configs describe the same rotation in each layer; `str` gives a few lines.
 
     Attributes:
         same: whether all layers rotate alike.
         a, b: the names of the configs.
         positions: how many positions were compared, from 0.
         tolerance: the largest distance of rotated unit vectors that counts as the same.
-        layers: one comparison for each layer type.
+        layers: one comparison for the layers that have the same two encodings, or for each layer type.
     """
 
     same: bool
@@ -123,6 +142,8 @@ def compare_rope(
 ) -> Comparison:
     """Compare the rotations that two configs describe, and name the keys that make them differ.
 
+    Layers are compared by their index. Where a config does not say which layer has which type, they are compared by
+    type; where one of two models whose layers are all alike has more layers, all are compared with each.
     Frequencies are exact, and so are the first positions. Two rotations are the same if no unit vector, rotated by
     either, differs by more than the tolerance at any position that is compared.
 
@@ -133,7 +154,7 @@ def compare_rope(
         positions: how many positions to compare; by default the longest length that either config says, or 131,072.
         tolerance: between 0 and 1; one rotated entry rounded to bfloat16 is off by 2**-9.
     Returns:
-        The comparison, by layer type.
+        The comparison.
     Raises:
         TypeError, ValueError, OSError: as in `load_rope`, or if an argument is out of range.
     Warns:
@@ -149,12 +170,10 @@ def compare_rope(
     check_tolerance(tolerance)
     check_type("layer_type", layer_type, str | None, "a string or None")
     any_layout = check_flag("any_layout", any_layout)
-    texts, encodings = (_read("a", a), _read("b", b)), tuple(_encodings(a, b, layer_type))
-    length = positions or max(_longest(one, other, texts) for _, one, other in encodings)
-    layers = tuple(
-        _layers(name, one, other, texts, length, any_layout=any_layout, tolerance=tolerance)
-        for name, one, other in encodings
-    )
+    texts = _read("a", a), _read("b", b)
+    pairs = (None if layer_type else _by_index(texts)) or [*_by_type(a, b, layer_type)]
+    length = positions or max(_longest(one, other, texts) for *_, one, other in pairs)
+    layers = tuple(_layers(pair, texts, length, any_layout=any_layout, tolerance=tolerance) for pair in pairs)
     return Comparison(
         same=all(layer.same for layer in layers),
         a=_name(a, "A"),
@@ -173,9 +192,37 @@ def _read(name: str, config: Any) -> dict[str, Any]:
         raise type(error)(str(error).replace("`config`", f"`{name}`")) from error
 
 
-def _encodings(
-    a: Any, b: Any, layer_type: str | None
-) -> Iterator[tuple[str | None, RotaryEncoding | DualChunk | None, RotaryEncoding | DualChunk | None]]:
+def _by_index(texts: Texts) -> list[Pair]:
+    """Return the pairs of encodings with their layers; nothing if a config does not say which layer has which type."""
+    listed = [list_layers(text) for text in texts]
+    if any(layers is None and layer_types(text) for layers, text in zip(listed, texts, strict=True)):
+        return []
+    a, b = (layers or (load_rope(text),) for layers, text in zip(listed, texts, strict=True))
+    count = max(len(a), len(b))
+    a, b = (layers[:1] * count if len(set(layers)) == 1 else layers for layers in (a, b))
+    if len(a) != len(b):
+        raise ValueError(
+            f"`a` must have as many layers as `b`, since they are not all alike, got {len(a)} and {len(b)}: give "
+            "`layer_type`."
+        )
+    groups: dict[Any, list[int]] = {}
+    for index, pair in enumerate(zip(a, b, strict=True)):
+        groups.setdefault(pair, []).append(index)
+    return [(*_describe(indices, count, texts), *pair) for pair, indices in groups.items()]
+
+
+def _describe(indices: list[int], count: int, texts: Texts) -> tuple[str | None, tuple[int, ...]]:
+    """Return the type of layers and, unless they are all layers of this type or of the models, their indices."""
+    if len(indices) == count:
+        return None, ()
+    named = [names for names in map(list_types, texts) if names]
+    types = {names[index] for names in named for index in indices if index < len(names)}
+    name = types.pop() if len(types) == 1 else None
+    is_whole = name is not None and all(names.count(name) == len(indices) for names in named)
+    return name, () if is_whole else tuple(indices)
+
+
+def _by_type(a: Any, b: Any, layer_type: str | None) -> Iterator[Pair]:
     """Yield each layer type with its two encodings; a config without types has all its layers compared with each."""
     types = layer_types(a), layer_types(b)
     names: tuple[str | None, ...] = tuple(dict.fromkeys((*types[0], *types[1]))) or (None,)
@@ -190,25 +237,20 @@ def _encodings(
         one, other = (
             load_rope(config, layer_type=name if own else None) for config, own in zip((a, b), types, strict=True)
         )
-        yield name, one, other
+        yield name, (), one, other
 
 
-def _layers(
-    name: str | None,
-    a: RotaryEncoding | DualChunk | None,
-    b: RotaryEncoding | DualChunk | None,
-    texts: tuple[Mapping[str, Any], Mapping[str, Any]],
-    positions: int,
-    *,
-    any_layout: bool,
-    tolerance: float,
-) -> SameLayers:
+def _layers(pair: Pair, texts: Texts, positions: int, *, any_layout: bool, tolerance: float) -> SameLayers:
+    name, indices, a, b = pair
     if a is None or b is None:
         same = a is b
         found = () if same else _given(SWITCHES, texts)
-        return SameLayers(layer_type=name, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found)
+        return SameLayers(
+            layer_type=name, indices=indices, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found
+        )
     if a.remapping != b.remapping:
-        return SameLayers(layer_type=name, same=False, rotates_a=True, rotates_b=True, causes=_given((CHUNKS,), texts))
+        found = _given((CHUNKS,), texts)
+        return SameLayers(layer_type=name, indices=indices, same=False, rotates_a=True, rotates_b=True, causes=found)
     a, b = inner_rotary(a), inner_rotary(b)
     options: dict[str, Any] = {"any_layout": any_layout, "tolerance": tolerance}
     at_lengths: list[dict[str, Any]] = [
@@ -223,6 +265,7 @@ def _layers(
     remarks = (REORDERED,) if same and a.pairing.split == b.pairing.split and a.pairing != b.pairing else ()
     return SameLayers(
         layer_type=name,
+        indices=indices,
         same=same,
         rotates_a=True,
         rotates_b=True,
@@ -232,7 +275,7 @@ def _layers(
     )
 
 
-def _given(keys: Sequence[str], texts: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[Cause, ...]:
+def _given(keys: Sequence[str], texts: Texts) -> tuple[Cause, ...]:
     """Return those of the keys whose values differ."""
     a, b = texts
     differing = [key for key in keys if a.get(key) != b.get(key)]
@@ -251,9 +294,7 @@ def _lengths(a: RotaryEncoding, b: RotaryEncoding, positions: int) -> Iterator[i
     yield from sorted({length for limit in limits for length in (limit, limit + 1) if length < positions} | {positions})
 
 
-def _longest(
-    a: RotaryEncoding | DualChunk | None, b: RotaryEncoding | DualChunk | None, texts: tuple[Mapping[str, Any], ...]
-) -> int:
+def _longest(a: RotaryEncoding | DualChunk | None, b: RotaryEncoding | DualChunk | None, texts: Texts) -> int:
     """Return the longest length that either config says; without one, that its scaling stretches to."""
     stated = [length for text in texts for length in get_values(text, LENGTHS).values() if isinstance(length, int)]
     limits = [one.max_seq_len + 1 for one in (a, b) if one is not None and one.max_seq_len is not None]

@@ -48,7 +48,7 @@ def _print(console: Console, comparison: Comparison) -> None:
     console.print(f"[bold]{verdict}[/] at the positions 0 … {comparison.positions - 1:,}")
     console.print(_grid([("A", comparison.a), ("B", comparison.b)]), "", sep="\n")
     for layers in comparison.layers:
-        console.rule(f"[bold]{escape(layers.layer_type or 'all layers')}", align="left")
+        console.rule(f"[bold]{escape(layers.name)}", align="left")
         console.print(_grid(_lines(layers)))
         if layers.causes:
             console.print("", _causes(layers.causes), sep="\n")
