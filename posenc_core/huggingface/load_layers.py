@@ -58,12 +58,11 @@ def list_layers(text: dict[str, Any]) -> tuple[RotaryEncoding | DualChunk | None
     count, names, kinds, without = count_layers(text), list_types(text), layer_types(text), layers_without(text)
     if count is None or (len(kinds) > 1 and not names):
         return None
-    if names and len(names) != count:
+    bases, types = layer_bases(text)[:count], (names or (kinds or (None,)) * count)[:count]  # more: draft layers follow
+    if len(types) < count:
         raise ValueError(f"`layer_types` must have a type for each of the {count} layers, got {len(names)}.")
-    bases = layer_bases(text)
-    if bases and len(bases) != count:
+    if bases and len(bases) < count:
         raise ValueError(f"`{LAYER_BASES}` must have a base for each of the {count} layers, got {len(bases)}.")
-    types: tuple[str | None, ...] = names or (kinds or (None,)) * count
     alike = {key: value for key, value in text.items() if key != LAYER_BASES}
     by_type = {name: load_rope(alike, layer_type=name) for name in dict.fromkeys(types)}
     layers = [None if index in without else by_type[name] for index, name in enumerate(types)]
@@ -90,22 +89,20 @@ def layers_without(text: Mapping[str, Any]) -> frozenset[int]:
     Raises:
         TypeError, ValueError: if a key is of the wrong type, or the number of layers is missing.
     """
-    rotated, bases = text.get(ROTATED), layer_bases(text)
+    count, rotated = count_layers(text), text.get(ROTATED)
     if rotated:
         if not isinstance(rotated, list | tuple) or not all(one in (0, 1) for one in rotated):
             raise TypeError(f"`{ROTATED}` must be a list of 0 and 1, got {shown(rotated)}.")
-        if len(rotated) != count_layers(text):
-            raise ValueError(f"`{ROTATED}` must have 0 or 1 for each layer, got {len(rotated)} of them.")
-        return frozenset(index for index, one in enumerate(rotated) if not one)
+        if count is not None and len(rotated) < count:
+            raise ValueError(f"`{ROTATED}` must have 0 or 1 for each of the {count} layers, got {len(rotated)}.")
+        return frozenset(index for index, one in enumerate(rotated[:count]) if not one)
+    bases = layer_bases(text)[:count]
     interval = find_model(text).no_rope_interval
     if text.get(INTERVAL) is not None and (interval is not None or "layout_from" in text):  # of another format
         interval = text[INTERVAL]
         check_size(INTERVAL, interval)
     if bases or interval is None:
         return frozenset(index for index, base in enumerate(bases) if not base)
-    if (count := count_layers(text)) is None:
-        raise ValueError(
-            "`num_hidden_layers`, in Megatron-LM `num_layers`, is missing, and so is a list of layers without RoPE: "
-            "add it."
-        )
+    if count is None:
+        raise ValueError("`num_hidden_layers` or `num_layers` is missing, and so is a list of layers without RoPE.")
     return frozenset(range(interval - 1, count, interval) if interval > 0 else range(count - 1, -1, interval))

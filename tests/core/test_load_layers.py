@@ -43,6 +43,7 @@ def without(config):
         (SMOLLM3 | {"no_rope_layers": [0, 0, 0, 1] * 2}, [0, 1, 2, 4, 5, 6]),
         ({"model_type": "smollm3", "head_dim": 128, "no_rope_layers": [1, 0]}, [1]),
         (GRANITE | {"layer_rope_theta": [0, 1e4, 1e4, 0]}, [0, 3]),
+        (LLAMA | {"no_rope_layers": [0, *[1] * 7, 0]}, [0]),  # the last is of a layer that drafts tokens
         ({"model_type": "muse_spark_text", "num_hidden_layers": 6}, [1, 5]),
         (LLAMA | {"use_rope": False}, [*range(8)]),
         (SCRIPT, []),
