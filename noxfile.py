@@ -22,9 +22,7 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2026.10.20"
-nox.options.default_venv_backend = (
-    "uv|virtualenv"  # uv, where it is installed, takes seconds for what takes pip minutes
-)
+nox.options.default_venv_backend = "uv|virtualenv"  # uv takes seconds for what takes pip minutes
 nox.options.error_on_missing_interpreters = True
 nox.options.allow_parallel = True
 if not sys.argv[1:]:  # a session that is chosen shows its output as it comes

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from .._array_api.checks import shown
-from .values import MOST_LAYERS, SHOWN, Config, choice, flag, integer, layer_count, number, numbers, refuse
+from .values import MOST_LAYERS, SHOWN, Config, choice, flag, integer, layer_count, number, numbers, refuse, skip_layers
 
 TYPES = ("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
 FLAGS = (
@@ -157,21 +157,21 @@ def _layers(given: Config) -> dict[str, Any]:
     layers = _evaluate(value) if isinstance(value, str) else value
     if isinstance(layers, bool) or not isinstance(layers, int | list | tuple | None):
         raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
+    counted = {} if count is None else {"num_hidden_layers": count}
     if isinstance(layers, list | tuple):
         if not all(layer in (0, 1) for layer in layers):
             raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
-        if layers and len(layers) != (count or len(layers)):
+        if layers and count is not None and len(layers) != count:
             raise ValueError(f"`no_rope_freq` must have a number for each of the {count} layers, got {len(layers)}.")
-        found = {"no_rope_layers": [1 - layer for layer in layers]} if any(layers) else {}
-        return found | {"num_hidden_layers": count or len(layers)} if layers or count else found
+        rotated = {"no_rope_layers": [1 - layer for layer in layers]} if any(layers) else {}
+        return rotated | {"num_hidden_layers": len(layers)} if layers else counted
     if layers is not None:
         integer({"no_rope_freq": layers}, "no_rope_freq", minimum=0)
-    counted = {} if count is None else {"num_hidden_layers": count}
     if not layers:
         return counted
     if count is None and layers > 1:
         return {"no_rope_layer_interval": layers}
-    return counted | {"no_rope_layers": [int(index % layers > 0) for index in range(1, (count or 1) + 1)]}
+    return counted | {"no_rope_layers": skip_layers(count or 1, layers)}
 
 
 def _evaluate(text: str) -> list[Any]:

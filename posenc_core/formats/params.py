@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import shown
-from .values import Config, flag, integer, layer_count, number, quote, warn
+from .values import Config, flag, integer, layer_count, number, quote, skip_layers, warn
 
 ORIGINAL = "original_max_position_embeddings"
 SIZES = {
@@ -22,7 +22,7 @@ WIDTHS = ("head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
 YARN = {"factor": "factor", ORIGINAL: ORIGINAL, "beta": "beta_fast", "alpha": "beta_slow"}
 USED = {
     "rope_theta", "use_scaled_rope", "rope_scaling_factor", "rope_high_freq_factor", "yarn", "llama_4_scaling",
-    *SIZES.values(), *WIDTHS,
+    "nope_layer_interval", *SIZES.values(), *WIDTHS,
 }  # fmt: skip
 OTHER_PARTS = {"vision_encoder", "vision_args", "multimodal", "moe", "moe_args", "lora", "quantization"}
 LLAMA4 = {"nope_layer_interval", "use_qk_norm", "moe_args"}
@@ -52,11 +52,7 @@ def from_params(params: Config) -> dict[str, Any]:
         if original != rope.setdefault(ORIGINAL, original):
             raise ValueError(f"`llama_4_scaling.{ORIGINAL}` must be {rope[ORIGINAL]}, as in `yarn`, got {original}.")
         rope["llama_4_scaling_beta"] = number(scaling, "beta", minimum=0)
-    others = {
-        key: value
-        for key, value in params.items()
-        if key not in USED | OTHER_PARTS | {"model_type", "nope_layer_interval"}
-    }
+    others = {key: value for key, value in params.items() if key not in USED | OTHER_PARTS | {"model_type"}}
     return (
         others
         | {key: size for key, size in sizes.items() if size}
@@ -72,7 +68,7 @@ def _layers(params: Config) -> dict[str, list[int]]:
         return {}
     if (count := layer_count(params, "n_layers")) is None:
         raise ValueError("`n_layers` is missing, beside `nope_layer_interval`: add it.")
-    return {"no_rope_layers": [int(index % interval > 0) for index in range(1, count + 1)]}
+    return {"no_rope_layers": skip_layers(count, interval)}
 
 
 def _usual_base(params: Config) -> float:

@@ -64,6 +64,11 @@ def layer_count(config: Config, key: str) -> int | None:
     return count
 
 
+def skip_layers(count: int, interval: int) -> list[int]:
+    """Return 1 for each layer with RoPE and 0 for each without, if every `interval`-th layer has none."""
+    return [int(index % interval > 0) for index in range(1, count + 1)]
+
+
 def flag(config: Config, key: str, default: bool = False) -> bool:
     """Return True or False, or the default if the key is missing or None."""
     value = config.get(key)
