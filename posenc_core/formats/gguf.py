@@ -17,7 +17,7 @@ from .._array_api.checks import shown
 from ..encodings import Rotary
 from ..scaling import Llama3
 from . import gguf_architectures as facts
-from .values import choice, find_share, flag, integer, layer_count, number, numbers, quote, refuse, warn
+from .values import Reader, choice, find_share, flag, integer, layer_count, number, numbers, quote, refuse, warn
 
 FREQS, SHORT, LONG = "rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"
 ARCHITECTURE, ORIGINAL = "general.architecture", "original_max_position_embeddings"
@@ -32,6 +32,7 @@ USED = {f"rope.scaling.{name}" for name in SCALINGS} | {
 }  # fmt: skip
 LLAMA3 = ((1.0, 4.0), (1.0, 1.0))  # the low and high frequency factors of published models
 MSCALES = {"mscale": 1, "mscale_all_dim": 0}
+BY_HAND, ATTENTION = "make the encoding with its `frequencies`", "it multiplies cos and sin, as `AttentionFactor` does"
 ROUNDING = 1e-6  # of divisors that were computed in float32
 
 
@@ -52,13 +53,21 @@ def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:
         if "rope" in name and name not in USED and value is not None:
             raise ValueError(f"{quote(name)} is unknown, got {shown(value)}: leave it out if it changes no angle.")
     kept |= {key: metadata[key] for key in (FREQS, SHORT, LONG) if metadata.get(key) is not None}
-    return _Model(architecture, kept).config()
+    model = _Model(architecture, Reader(kept))
+    config = model.config()
+    if config.get("use_rope") is not False:
+        model.metadata.warn_of_unread(
+            USED - {"rope.scaling.finetuned"},  # which `FLAGGED` read
+            {"rope.scaling.original_context_length": kept.get("context_length")},
+            f"llama.cpp does not read it for {shown(architecture)} with its other keys",
+        )
+    return config
 
 
 class _Model:
     """An architecture and its metadata, by the rest of their keys."""
 
-    def __init__(self, architecture: str, metadata: dict[str, Any]) -> None:
+    def __init__(self, architecture: str, metadata: Reader) -> None:
         self.name, self.metadata = architecture, metadata
         self.kind = facts.KINDS.get(architecture)
 
@@ -205,9 +214,14 @@ class _Model:
             return self.read_divisors(kind, factor, width, base)
         if kind == "yarn":
             return self.yarn(factor)
-        refuse(self.metadata, {"rope.scaling.attn_factor": 1}, f"belongs to yarn and longrope, not to {shown(kind)}")
-        refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 0}, f"belongs to yarn, not to {shown(kind)}")
-        refuse(self.metadata, {"rope.scaling.yarn_attn_factor": 1}, f"belongs to yarn, not to {shown(kind)}")
+        refuse(
+            self.metadata,
+            {"rope.scaling.attn_factor": 1},
+            f"belongs to yarn and longrope, not to {shown(kind)}",
+            ATTENTION,
+        )
+        refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 0}, f"belongs to yarn, not to {shown(kind)}", BY_HAND)
+        refuse(self.metadata, {"rope.scaling.yarn_attn_factor": 1}, f"belongs to yarn, not to {shown(kind)}", ATTENTION)
         return {"rope_type": "default"} if factor == 1 else {"rope_type": "linear", "factor": factor}
 
     def alpha(self, alpha: float, factor: float) -> dict[str, Any]:
@@ -226,8 +240,13 @@ class _Model:
 
     def yarn(self, factor: float) -> dict[str, Any]:
         """Return the parameters of YaRN; its attention factor is computed, then multiplied by `attn_factor`."""
-        refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 1}, "must be 1, as in the paper")
-        refuse(self.metadata, {"rope.scaling.yarn_attn_factor": 1}, "has another meaning in each program that reads it")
+        refuse(self.metadata, {"rope.scaling.yarn_ext_factor": 1}, "must be 1, as in the paper", BY_HAND)
+        refuse(
+            self.metadata,
+            {"rope.scaling.yarn_attn_factor": 1},
+            "has another meaning in each program that reads it",
+            BY_HAND,
+        )
         parameters = {"rope_type": "yarn", "factor": factor, ORIGINAL: self.original()}
         for key, default in (("beta_fast", 32), ("beta_slow", 1)):
             value = number(self.metadata, f"rope.scaling.yarn_{key}", default, above=0)

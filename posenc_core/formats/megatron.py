@@ -14,7 +14,21 @@ from contextlib import suppress
 from typing import Any
 
 from .._array_api.checks import shown
-from .values import MOST_LAYERS, SHOWN, Config, choice, flag, integer, layer_count, number, numbers, refuse, skip_layers
+from .values import (
+    MOST_LAYERS,
+    SHOWN,
+    Config,
+    Reader,
+    choice,
+    flag,
+    integer,
+    layer_count,
+    number,
+    numbers,
+    refuse,
+    skip_layers,
+    warn,
+)
 
 TYPES = ("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
 FLAGS = (
@@ -39,6 +53,12 @@ USED = {*FLAGS, *SIZES, *MARKS, *YARN, *YARN.values(), *SCALES, "position_embedd
 HARMLESS = re.compile(r"(apply|no)_rope_fusion|fused_single_qkv_rope|dsa_indexer_rope_\w+")
 ROTARY = re.compile(r"(?<!p)rope|rotary|yarn|theta")
 CHOSEN = {"rope_scaling_factor": 8.0, LINEAR: None, "use_rope_scaling": False, "rotary_interleaved": False}
+DEFAULTS = {  # of the command line, which a namespace has whether they are read or not
+    "rotary_base": 10000, "rotary_percent": 1, "rotary_scaling_factor": 1, "rope_scaling_factor": 8, "mscale": 1,
+    "mscale_all_dim": 0, "original_max_position_embeddings": 4096, "beta_fast": 32,
+    "beta_slow": 1, "yarn_original_max_position_embeddings": 4096, "yarn_beta_fast": 32, "yarn_beta_slow": 1,
+    "yarn_correction_range_round_to_int": True, "rope_type": "rope", LINEAR: 1,
+}  # fmt: skip
 _OPTION = re.compile(r"--(position-embedding-type|rotary-|use-rotary|use-rope-scaling|multi-latent)")
 
 
@@ -63,7 +83,11 @@ def from_megatron(arguments: Any) -> dict[str, Any]:
     given = vars(arguments) if isinstance(arguments, Namespace) else arguments
     given = _words(given) if isinstance(given, str) else given
     given = _parse(given) if isinstance(given, list | tuple) else given
-    return _config({_name(key): value for key, value in given.items()})
+    arguments = Reader({_name(key): value for key, value in given.items()})
+    config = _config(arguments)
+    if config.get("use_rope") is not False:
+        arguments.warn_of_unread(USED.difference(SIZES), DEFAULTS, "Megatron-LM does not read it beside the others")
+    return config
 
 
 def _name(key: object) -> str:
@@ -231,9 +255,15 @@ def _rope(given: Config, latent: bool) -> dict[str, Any]:
         return rope if linear in (None, 1) else rope | {"rope_type": "linear", "factor": linear}
     if linear not in (None, 1):
         raise ValueError(f"`{LINEAR}` must be left out beside `use_rope_scaling`, got {shown(linear)}.")
+    factor, other = number(given, "rope_scaling_factor", 8.0, minimum=1), given.get("rotary_scaling_factor")
+    if other not in (None, 1, factor):
+        warn(
+            f"`rotary_scaling_factor` {shown(other)} has no effect: beside `use_rope_scaling`, Megatron-LM takes "
+            f"`rope_scaling_factor`, which is {factor}; write `--rope-scaling-factor {shown(other)}` if it is meant."
+        )
     return rope | {
         "rope_type": "llama3",
-        "factor": number(given, "rope_scaling_factor", 8.0, minimum=1),
+        "factor": factor,
         "low_freq_factor": 1,
         "high_freq_factor": 4,
         "original_max_position_embeddings": 8192,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._array_api.checks import shown
-from .values import Config, flag, integer, layer_count, number, quote, skip_layers, warn
+from .values import Config, Reader, flag, integer, layer_count, number, quote, skip_layers, warn
 
 ORIGINAL = "original_max_position_embeddings"
 SIZES = {
@@ -43,6 +43,7 @@ def from_params(params: Config) -> dict[str, Any]:
     Raises:
         TypeError, ValueError: if a key is missing, of the wrong type, out of range or not supported.
     """
+    params = Reader(params)
     sizes = {name: integer(params, key) for name, key in SIZES.items()} | {key: integer(params, key) for key in WIDTHS}
     base = number(params, "rope_theta", above=1)
     rope = {"rope_type": "default", "rope_theta": _usual_base(params) if base is None else base}
@@ -52,11 +53,13 @@ def from_params(params: Config) -> dict[str, Any]:
         if original != rope.setdefault(ORIGINAL, original):
             raise ValueError(f"`llama_4_scaling.{ORIGINAL}` must be {rope[ORIGINAL]}, as in `yarn`, got {original}.")
         rope["llama_4_scaling_beta"] = number(scaling, "beta", minimum=0)
+    layers = _layers(params)
+    params.warn_of_unread(USED, {}, "it is read beside `use_scaled_rope` alone")
     others = {key: value for key, value in params.items() if key not in USED | OTHER_PARTS | {"model_type"}}
     return (
         others
         | {key: size for key, size in sizes.items() if size}
-        | _layers(params)
+        | layers
         | {"rope_parameters": rope, "rotary_emb_interleaved": True, "layout_from": "params.json"}
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from .._array_api.checks import check_integer, check_known, check_number, shown
@@ -13,6 +13,36 @@ Config = Mapping[str, Any]
 SHOWN = 60  # characters of a name or a number that is text
 LARGEST = 2**31
 MOST_LAYERS = 2**14
+
+
+class Reader(dict[str, Any]):
+    """A dict that records which of its keys are read.
+
+    Attributes:
+        unread: the keys that nothing has read yet.
+    """
+
+    def __init__(self, content: Config) -> None:
+        super().__init__(content)
+        self.unread = set(content)
+
+    def __getitem__(self, key: str) -> Any:
+        self.unread.discard(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, or the default if it is missing."""
+        self.unread.discard(key)
+        return super().get(key, default)
+
+    def warn_of_unread(self, keys: Collection[str], neutral: Config, reason: str) -> None:
+        """Warn of each of the keys that nothing has read, unless it has no value or the neutral one."""
+        for key, value in self.items():
+            is_neutral = (
+                value is None or value is False or (isinstance(value, int | float | str) and value == neutral.get(key))
+            )
+            if key in self.unread and key in keys and not is_neutral:
+                warn(f"{quote(key)} {shown(value)} has no effect: {reason}.")
 
 
 def quote(key: object) -> str:
@@ -102,8 +132,10 @@ def numbers(config: Config, key: str, *, length: int | None = None, **bounds: fl
     return list(value)
 
 
-def refuse(config: Config, keys: Mapping[str, Any], reason: str) -> None:
+def refuse(config: Config, keys: Mapping[str, Any], reason: str, fix: str = "leave it out") -> None:
     """Raise if one of the keys has another value than the one that changes nothing.
+
+    By default, the advice is to leave the key out, for keys that the code of the format does not read.
 
     Raises:
         ValueError: with the name of the key.
@@ -111,7 +143,7 @@ def refuse(config: Config, keys: Mapping[str, Any], reason: str) -> None:
     for key, nothing in keys.items():
         value = config.get(key)
         if value is not None and not (isinstance(value, int | float | str) and value == nothing):
-            raise ValueError(f"`{key}` {reason}, got {shown(value)}: leave it out.")
+            raise ValueError(f"`{key}` {reason}, got {shown(value)}: {fix}.")
 
 
 def warn(message: str) -> None:

@@ -39,7 +39,7 @@ TEXTS = (
 DEEPEST, MOST_VALUES = 50, 2**20  # of a config, which is a Python object
 SPELLED = (*ROPES, *BASES, *LOCAL_BASES, *SHARES, *WIDTHS, "head_dim", "model_type")
 FOREIGN = ("_class_name", "architecture")  # keys that diffusers and timm have, and models of transformers have not
-_ROTARY = re.compile(r"(?<!p)rope|rotary|theta", re.IGNORECASE)  # not "properties"
+_ROTARY = re.compile(r"(?<!p)rope|fope|rotary|theta", re.IGNORECASE)  # not "properties"
 _NO_TEXT = re.compile(r"vision|visual|vit_|image|img|video|audio|speech|wav|codec", re.IGNORECASE)
 ROTARY_FLAGS = (  # False: no RoPE
     "rotary", "use_rope", "use_mem_rope", "use_rotary_pos_emb", "use_rotary_embedding", "rope",
@@ -50,13 +50,18 @@ FLAGS = (
     *ROTARY_FLAGS, *NO_ROTARY_FLAGS, "use_mla", "rope_interleave", "rotary_emb_interleaved", *INTERLEAVED,
     "use_dynamic_ntk",
 )  # fmt: skip
+LAYERS_WITHOUT = ("no_rope_layers", "no_rope_layer_interval")  # read by `load_layers`
 KNOWN = {
     *ROPES, *BASES, *LOCAL_BASES, *SHARES, *WIDTHS, *FLAGS, "rope_ratio", "qk_rope_head_dim", "layer_rope_theta",
-    "no_rope_layers", "no_rope_layer_interval",  # these two select the layers with RoPE
+    *LAYERS_WITHOUT,
 }  # fmt: skip
-REFUSED = {
-    "use_dynamic_ntk": "(a scaling of Qwen)",
-    "position_encoding_2d": "(separate positions for each half of a head)",
+HARMLESS = {"ignore_keys_at_rope_validation"}  # names of keys for a validator of transformers
+REFUSED = {  # what the key does, and how to write it
+    "use_dynamic_ntk": "scales the frequencies by the length of the prompt: make an `NTKAlpha` for a length, with the "
+    "alpha 2 ** ceil(log2(length / seq_length) + 1) - 1",
+    "position_encoding_2d": "gives each half of a head positions of its own: make an `AxialRotary` with the "
+    "arrangement 'blocks'",
+    "video_rope": "orders the axes: write it as the `rope_type` of the RoPE parameters",
 }
 POSITIONS = ("position_embedding_type", "position_embeddings_type")
 LARGEST = 2**31
@@ -135,7 +140,7 @@ def common_value(candidates: Mapping[str, Any]) -> Any:
 
 def get_values(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     """Return the values of the keys, without those that are missing or None."""
-    return {key: config[key] for key in keys if config.get(key) is not None}
+    return {key: value for key in keys if (value := config.get(key)) is not None}
 
 
 def join_names(names: Iterable[Any]) -> str:
@@ -235,7 +240,9 @@ def _check_spelling(config: Mapping[str, Any]) -> None:
     """Raise if a key is one letter off another, which the encoding would silently be without."""
     for key, value in config.items():
         if key not in SPELLED and is_set(value) and (meant := _find_near_key(key)):
-            raise ValueError(f"{quote(key)} is unknown, got {shown(value)}: write `{meant}`, or leave it out.")
+            raise ValueError(
+                f"{quote(key)} is unknown, got {shown(value)}: write `{meant}`, or leave it out if it changes no angle."
+            )
 
 
 def _find_near_key(key: object) -> str | None:
@@ -269,7 +276,8 @@ def _check_nested(config: Mapping[str, Any]) -> None:
         if isinstance(part, Mapping) and name not in (*TEXTS, *ROPES, "attn_config"):
             for path, value in _rotary_paths(str(name), part):
                 raise ValueError(
-                    f"{quote(path)} is not read there, got {shown(value)}: move it to the top level, or leave it out."
+                    f"{quote(path)} is not read there, got {shown(value)}: move it to the top level, or leave it out "
+                    "if it changes no angle."
                 )
 
 
@@ -293,13 +301,17 @@ def check_keys(config: Mapping[str, Any]) -> None:
         check_flag(key, config.get(key))
     for key, reason in REFUSED.items():
         if is_set(config.get(key)):
-            raise ValueError(f"`{key}` {reason} is not supported, got {shown(config[key])}: leave it out.")
+            raise ValueError(f"`{key}` is not supported, got {shown(config[key])}; it {reason}.")
     model = find_model(config)
     for key in INTERLEAVED:
         if config.get(key) is not None and key != model.interleaved_key:
-            raise ValueError(f"`{key}` is not read for this `model_type`, got {shown(config[key])}: leave it out.")
+            raise ValueError(
+                f"`{key}` is not read for this `model_type`, got {shown(config[key])}: leave it out and pass `layout`."
+            )
     plain_types = model.plain_types
-    for key in (key for key, value in config.items() if key not in KNOWN and is_rotary_key(key) and is_set(value)):
+    for key in (
+        key for key, value in config.items() if key not in KNOWN | HARMLESS and is_rotary_key(key) and is_set(value)
+    ):
         if not _scales_all(config, key) and not (key == "rope_type" and config[key] in plain_types):
             raise ValueError(f"{quote(key)} is unknown, got {shown(config[key])}: leave it out if it changes no angle.")
     for key in ("model_type", *POSITIONS):

@@ -30,7 +30,9 @@ def add_chunks(
     check_type(KEY, chunks, Mapping, "a dict")
     for key, value in chunks.items():
         if key not in (*SIZES, ORIGINAL) and not str(key).startswith(SPARSE):
-            raise ValueError(f"`{KEY}` has the unknown key {shown(key)} with {shown(value)}: leave it out.")
+            raise ValueError(
+                f"`{KEY}` has the unknown key {shown(key)} with {shown(value)}: leave it out if it changes no angle."
+            )
     for key in SIZES:
         if chunks.get(key) is None:
             raise ValueError(f"`{KEY}.{key}` is missing: dual chunk attention needs it.")

@@ -7,11 +7,22 @@ from typing import Any
 
 from .._array_api.checks import check_known, check_type, shown
 from ..encodings import AxialRotary, DualChunk, FoPE, MixedRotary, Rotary
-from ..formats.values import warn
+from ..formats.values import Reader, warn
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
-from .config import ROPES, check_keys, contents, find_text, get_values, is_foreign, is_rotary, join_names
+from .config import (
+    KNOWN,
+    LAYERS_WITHOUT,
+    ROPES,
+    check_keys,
+    contents,
+    find_text,
+    get_values,
+    is_foreign,
+    is_rotary,
+    join_names,
+)
 from .diffusers import load_diffusers
 from .dual_chunk import KEY as CHUNKS
 from .dual_chunk import add_chunks
@@ -22,7 +33,7 @@ from .fope import load_fope
 from .parameters import attention_types, complete_parameters, count_rotary_channels, find_parameters, head_width
 from .parts import find_part
 from .posenc_type import load_encoding
-from .rope_types import FOPE, LENGTH, find_rope_type
+from .rope_types import FOPE, L0, LENGTH, NEUTRAL, find_rope_type
 from .sections import AXES_KEYS, AXES_TYPES, alternate_axes, divide_axes, is_xdrope
 from .timm import load_timm
 from .transformers_quirks import warn_of_quirks
@@ -35,9 +46,10 @@ def load_rope(
     """Load the RoPE that a Hugging Face config describes, with the keys of transformers 4 or 5.
 
     For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the
-    vision tower; for the config of a separate tower, it is that of the tower. Every key that concerns RoPE is either
-    used or rejected with an error that names it. If some layers have no RoPE by their index (`no_rope_layers`), the
-    encoding is that of the other layers. For a model with a sparse indexer, it is that of the attention.
+    vision tower; for the config of a separate tower, it is that of the tower. Every key that concerns RoPE is read,
+    rejected with an error that names it, or named by a warning that nothing reads it. If some layers have no RoPE by
+    their index (`no_rope_layers`), the encoding is that of the other layers. For a model with a sparse indexer, it is
+    that of the attention.
     A warning names any other use of positions in the model, such as a factor of its queries.
 
     Args:
@@ -102,6 +114,7 @@ def load_text(
 ) -> Rotary | AxialRotary | FoPE | DualChunk | None:
     """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
     check_keys(config)
+    config = Reader(config)
     name, model = model_type(config), find_model(config)
     if model.refused and not is_xdrope(config):
         raise ValueError(f"`model_type` {shown(name)} cannot be loaded: {model.refused}.")
@@ -117,9 +130,12 @@ def load_text(
     if given is None:
         return None
     parameters = complete_parameters(given, config, by_layer_type=by_layer_type, layer_type=layer_type)
-    rotary = _build(parameters, config, layer_type, layout or _layout(config, model))
+    own_layout = _layout(config, model)
+    rotary = _build(parameters, config, layer_type, layout or own_layout)
     if rotary is not None and parameters.get("encoding") is not None:
         rotary = load_encoding(parameters["encoding"], rotary)
+    if rotary is not None:
+        _warn_of_unread(config, given, parameters, model)
     warn_of_quirks(config, given, parameters, layer_type, rotary)
     if rotary is not None and layout is None and name and name not in MODELS:
         warn(
@@ -127,6 +143,15 @@ def load_text(
             "pass `layout` to confirm."
         )
     return add_chunks(rotary, config) if rotary is not None and config.get(CHUNKS) else rotary
+
+
+def _warn_of_unread(config: Reader, given: Mapping[str, Any], parameters: Reader, model: Model) -> None:
+    """Warn of keys of RoPE, and of the parameters as they stand in the config, that nothing has read."""
+    elsewhere = LAYERS_WITHOUT if model.no_rope_interval or "layout_from" in config else LAYERS_WITHOUT[:1]
+    name, rope_type = model_type(config), parameters.get("rope_type") or parameters.get("type") or "default"
+    reason = f"it is not read for `model_type` {shown(name)} with its other keys"
+    config.warn_of_unread(KNOWN.difference(elsewhere), {}, reason)
+    parameters.warn_of_unread(given.keys(), NEUTRAL, f"`rope_type` {shown(rope_type)} does not read it")
 
 
 def find_note(config: Mapping[str, Any], rotary: Rotary | AxialRotary | FoPE | DualChunk | None) -> str | None:
@@ -179,6 +204,7 @@ def _build(
     is_whole = isinstance(scaling, Proportional)
     rotary_dim = head_dim if is_whole else count_rotary_channels(config, parameters, model, head_dim)
     if parameters.get("llama_4_scaling_beta"):
+        parameters.get(L0)  # the length of these factors
         warn("`llama_4_scaling_beta` is not a rotation: multiply queries by the factors of `load_query_scale`.")
     if rotary_dim == 0:
         return None
@@ -193,7 +219,8 @@ def _build(
         "scaling": scaling,
         "max_len": None if length is None or length < 1 else min(int(length), LIMIT),
     }
-    if get_values(parameters, FOPE):
+    fope = parameters.get("use_fope")
+    if fope or (fope is None and get_values(parameters, FOPE)):
         return load_fope(fields, parameters, config)
     if model.axes > 1:
         return alternate_axes(fields, model.axes)
@@ -207,6 +234,8 @@ def _layout(config: Mapping[str, Any], model: Model) -> Layout:
         return "interleaved_to_half" if config["rope_interleave"] else "half"
     if config.get("rotary_emb_interleaved") is not None:
         return "interleaved" if config["rotary_emb_interleaved"] else "half"
-    if config.get("use_mla") is False or (model.interleaved_key and config.get(model.interleaved_key) is False):
+    if (model.layout != "half" and config.get("use_mla") is False) or (
+        model.interleaved_key and config.get(model.interleaved_key) is False
+    ):
         return "half"
     return model.layout

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._array_api.checks import check_number, shown
-from ..formats.values import quote, warn
+from ..formats.values import Reader, quote, warn
 from .config import (
     BASES,
     COUNTS,
@@ -128,10 +128,18 @@ def _parameters_by_type(config: dict[str, Any], rope: Parameters) -> dict[str, P
         nested = _split_by_type(rope)
         bases = [(parameters or {}).get("rope_theta") for parameters in nested.values()]
         _check_used({key: base in bases for key, base in local.items()})
-        return nested
+        return _read_outer_keys(config, nested)
     scheme = SCHEMES.get(find_model(config).scheme or next(iter(local), ""), {})
     _check_used({key: key in [base.key for base in scheme.values()] for key in local})
-    return {layer_type: _read_base_keys(config, rope, base) for layer_type, base in scheme.items()}
+    return _read_outer_keys(config, {name: _read_base_keys(config, rope, base) for name, base in scheme.items()})
+
+
+def _read_outer_keys(config: dict[str, Any], by_type: dict[str, Parameters | None]) -> dict[str, Parameters | None]:
+    """Return the parameters by layer type, after the keys outside are read that a type lacks or repeats."""
+    for key, names in NAMES.items():
+        inner = [parameters.get(key) for parameters in by_type.values() if parameters is not None]
+        get_values(config, [name for name in names if None in inner or dict.get(config, name) in inner])
+    return by_type
 
 
 def _check_used(used: Mapping[str, bool]) -> None:
@@ -186,7 +194,7 @@ def _mixed_types(config: dict[str, Any]) -> tuple[str, ...]:
 
 def complete_parameters(
     given: Mapping[str, Any], config: dict[str, Any], *, by_layer_type: bool, layer_type: str | None
-) -> dict[str, Any]:
+) -> Reader:
     """Return the parameters with the values that the config has outside of them, under one name each.
 
     Args:
@@ -199,7 +207,8 @@ def complete_parameters(
         TypeError, ValueError: if a value is not a number, or values contradict each other.
     """
     check_values(given)
-    parameters = dict(given) | {"rotary_dim": common_value(get_values(given, ("rotary_dim", "rope_dim")))}
+    parameters = {key: value for key, value in given.items() if key != "rope_dim"}
+    parameters["rotary_dim"] = common_value(get_values(given, ("rotary_dim", "rope_dim")))
     if not by_layer_type and None not in (original := given.get(L0), outer := config.get(L0)) and original != outer:
         warn(
             f"`{L0}` is {shown(original)} in the rotary parameters, but {shown(outer)} outside of them, which is used."
@@ -227,7 +236,7 @@ def complete_parameters(
                 f"`{LAYER_BASES}` must be `rope_theta` {shown(parameters['rope_theta'])} or 0 in every layer, got "
                 f"{shown(base)}: `load_layers` reads other bases."
             )
-    return parameters
+    return Reader(parameters)
 
 
 def layer_bases(config: Mapping[str, Any]) -> tuple[float, ...]:
@@ -304,7 +313,8 @@ def head_width(config: Mapping[str, Any], model: Model, layer_type: str | None) 
 
 def latent_width(config: Mapping[str, Any]) -> Any:
     """Return the number of rotated channels in multi-head latent attention; None without it, 0 in some configs."""
-    return None if config.get("use_mla") is False else config.get("qk_rope_head_dim") or None
+    width = config.get("qk_rope_head_dim") or None
+    return None if width is None or config.get("use_mla") is False else width
 
 
 def _width_of_layer(config: Mapping[str, Any], model: Model, layer_type: str | None) -> dict[str, Any]:

@@ -21,7 +21,10 @@ COMMON = {
     "mrope_interleaved", "xdrope_section", "llama_4_scaling_beta",
 }  # fmt: skip
 FOPE = ("fope_init_factor", "fope_sep_head", "num_inv_freq")
-FACTORS = {"factor", "alpha", "attention_factor", "attn_factor", "extrapolation_factor", *MSCALES}
+NEUTRAL: dict[str, Any] = {
+    **dict.fromkeys(("factor", "alpha", "attention_factor", "attn_factor", "extrapolation_factor", *MSCALES), 1),
+    "rope_type": "default", "type": "default", "beta_fast": 32, "beta_slow": 1, "finetuned": True,
+}  # fmt: skip
 WITH_ALPHA = "dynamic with alpha"
 ALIASES = {"su": "longrope", "mrope": "default", "openpangu": "default", "video_rope": "default"}
 REFUSED = {
@@ -64,8 +67,8 @@ def find_rope_type(parameters: Parameters) -> RopeType:
 
 
 def changes_nothing(key: str, value: Any) -> bool:
-    """Return whether a key has no effect in any rope type: no value, a factor of 1, or the type without scaling."""
-    return value is None or (key in FACTORS and value == 1) or (key in ("rope_type", "type") and value == "default")
+    """Return whether a key has no effect in any rope type: no value, or the one that is meant without it."""
+    return value is None or (key in NEUTRAL and value == NEUTRAL[key])
 
 
 def _check_keys(parameters: Parameters, name: str) -> None:
@@ -83,7 +86,7 @@ def _check_keys(parameters: Parameters, name: str) -> None:
             if owners
             else f"write {' or '.join(map(quote, near))}"
             if near
-            else "leave it out"
+            else "leave it out if it changes no angle"
         )
         if not changes_nothing(key, value):
             raise ValueError(f"{quote(key)} is not a key of `rope_type` {shown(name)}, got {shown(value)}: {hint}.")
@@ -131,6 +134,10 @@ def _longrope(parameters: Parameters) -> LongRoPE:
 
 def _yarn(parameters: Parameters) -> YaRN:
     fields = _yarn_fields(parameters) | get_values(parameters, MSCALES)
+    check_flag("apply_yarn_scaling", parameters.get("apply_yarn_scaling"))
+    rate = 0.0 if parameters.get("apply_yarn_scaling") is False else 0.1  # as in vLLM
+    if not rate:
+        fields = {"attention_factor": 1.0} | fields
     given = fields.keys() & {*MSCALES, "attention_factor"}
     if parameters.get("attn_factor") not in (None, 1):  # it multiplies the default attention factor
         check_number("attn_factor", parameters["attn_factor"], above=0)
@@ -201,12 +208,12 @@ _BETAS = ("beta_fast", "beta_slow")
 _YARN = ("factor", "attention_factor", "extrapolation_factor", *_BETAS, "truncate", "finetuned")
 _LONGROPE = ("factor", "attention_factor", "short_mscale", "long_mscale")
 ROPE_TYPES = {
-    "default": RopeType(lambda _: None, (), FOPE),
+    "default": RopeType(lambda _: None, (), (*FOPE, "use_fope")),
     "linear": RopeType(lambda parameters: Linear(factor=parameters["factor"]), ("factor",)),
     "dynamic": RopeType(_dynamic, ("factor",)),
     WITH_ALPHA: RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),  # Hunyuan: keys of YaRN without effect
     "xdrope": RopeType(_alpha, ("alpha",), (*_BETAS, *MSCALES)),
-    "yarn": RopeType(_yarn, (L0,), (*_YARN, *MSCALES, "attn_factor")),
+    "yarn": RopeType(_yarn, (L0,), (*_YARN, *MSCALES, "attn_factor", "apply_yarn_scaling")),
     "deepseek_yarn": RopeType(_deepseek_yarn, (L0,), (*_YARN, *MSCALES)),
     "telechat3-yarn": RopeType(_telechat_yarn, (L0,), _YARN),
     "llama3": RopeType(_llama3, ("factor", "low_freq_factor", "high_freq_factor", L0)),

@@ -134,7 +134,8 @@ def _check_parameter(key: str, value: Any) -> None:
         raise ValueError(f"`partial_rotary_factor` must be 1 in a vision tower, got {shown(value)}.")
     if key not in ("rope_type", "type", "rope_theta", "partial_rotary_factor") and is_set(value):
         raise ValueError(
-            f"{quote(key)} is not a key of the rotary parameters of a vision tower, got {shown(value)}: leave it out."
+            f"{quote(key)} is not a key of the rotary parameters of a vision tower, got {shown(value)}: leave it "
+            "out if it changes no angle."
         )
 
 

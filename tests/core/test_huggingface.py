@@ -246,7 +246,6 @@ def test_layers_with_and_without_rope_by_index():
     for one in (
         {"no_rope_layers": [1, 1, 0]},
         {"layer_rope_theta": [1e6, 0, 1e6]},
-        {"no_rope_layer_interval": 4},
         {"use_rope": True, "use_mem_rope": True},
     ):
         assert load_rope({**SMALL, "rope_theta": 1e6, **one}) == half(64, 1e6)

@@ -14,6 +14,7 @@ import diffusers
 from transformers import CONFIG_MAPPING
 
 from posenc_core.huggingface import load_position, load_rope, vision_positions
+from posenc_core.huggingface.config import is_rotary_key
 from posenc_core.huggingface.diffusers import RULES, diffusers_positions
 from posenc_core.huggingface.facts.towers import TOWERS
 
@@ -56,12 +57,12 @@ def answer(config):
 
 
 def keys_that_matter(config):
-    """Yield the keys without which, or with another value, the answer is another."""
+    """Yield the keys of RoPE, and those without which, or with another value, the answer is another."""
     whole = answer(config)
     for key, value in config.items():
         others = {name: other for name, other in config.items() if name != key}
         other = changed(value)
-        is_kept = key == "model_type" or isinstance(value, dict)
+        is_kept = key == "model_type" or isinstance(value, dict) or is_rotary_key(key)
         if is_kept or answer(others) != whole or answer(others | {key: other}) != whole:
             yield key
 
