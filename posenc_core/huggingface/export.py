@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import singledispatch
-from typing import Any
+from typing import Any, Literal
 
 from .._array_api.checks import check_known, shown
 from ..encodings import DualChunk, FoPE, MultimodalRotary, Rotary
 from ..formats.export import check_defaults, partial
 from ..scaling import DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Proportional, Scaling, YaRN
+from .config import ROPES, get_values
 from .dual_chunk import KEY, SIZES
 from .fope import unit_std
 from .rope_types import FOPE, L0, LENGTH
 
+OUTER = {  # keys of a rope type that transformers 4 reads outside of `rope_scaling`
+    "longrope": ("rope_theta", "partial_rotary_factor", L0),
+    "proportional": ("rope_theta",),
+}
 TYPES: dict[type[Scaling], str] = {
     Linear: "linear",
     DynamicNTK: "dynamic",
@@ -25,26 +30,43 @@ TYPES: dict[type[Scaling], str] = {
 }
 
 
-def to_config(rotary: Rotary | FoPE | DualChunk) -> dict[str, Any]:
-    """Return the Hugging Face config of an encoding, with the keys of transformers 5 and values that JSON preserves.
+def to_config(rotary: Rotary | FoPE | DualChunk, *, transformers: Literal[4, 5] | None = None) -> dict[str, Any]:
+    """Return the Hugging Face config of an encoding, with values that JSON preserves.
 
     `load_rope(to_config(rotary), layout=rotary.layout)` is the same encoding: configs do not contain the layout.
     `rotary_dim` is left out if it is `head_dim`. The `std` of `FoPE` agrees to the last rounding.
 
     Args:
         rotary: the encoding, without `at(length)`.
+        transformers: the version whose keys are written: 5 has `rope_parameters`, 4 has `rope_theta` and
+            `rope_scaling`, which most other programs read. The default is both.
     Returns:
-        The keys `head_dim`, `rope_parameters` and, if it is known, `max_position_embeddings`; of a `FoPE` whose heads
+        The keys of the rotation, `head_dim` and, if it is known, `max_position_embeddings`; of a `FoPE` whose heads
         differ `num_key_value_heads`, of a `DualChunk` `dual_chunk_attention_config`.
     Raises:
         TypeError: if `rotary` is not one of these encodings.
         ValueError: if a config cannot express one of its fields.
     Source: `RopeParameters` of transformers 5.23; the keys of Intern-S1-Pro; Qwen2.5-1M in vLLM.
 
-    >>> to_config(Rotary(head_dim=64, layout="half", rotary_dim=16))["rope_parameters"]
-    {'rope_type': 'default', 'rope_theta': 10000, 'partial_rotary_factor': 0.25}
+    >>> to_config(Rotary(head_dim=64, layout="half", rotary_dim=16), transformers=5)
+    {'head_dim': 64, 'rope_parameters': {'rope_type': 'default', 'rope_theta': 10000, 'partial_rotary_factor': 0.25}}
+    >>> to_config(Rotary(head_dim=64, layout="half", rotary_dim=16), transformers=4)
+    {'head_dim': 64, 'rope_theta': 10000, 'partial_rotary_factor': 0.25, 'rope_scaling': None}
     """
-    return _config(rotary)
+    if not isinstance(transformers, int | None) or transformers not in (None, 4, 5):
+        raise ValueError(f"`transformers` must be 4, 5 or None, got {shown(transformers)}.")
+    newer = _config(rotary)
+    older = _older_keys(newer["rope_parameters"])
+    if transformers is None:
+        return newer | older
+    return newer if transformers == 5 else {key: value for key, value in newer.items() if key not in ROPES} | older
+
+
+def _older_keys(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of transformers 4, where those that are no scaling stand outside of the dict."""
+    outer = OUTER.get(parameters["rope_type"], ("rope_theta", "partial_rotary_factor"))
+    scaling = {key: value for key, value in parameters.items() if key not in outer}
+    return get_values(parameters, outer) | {"rope_scaling": None if scaling == {"rope_type": "default"} else scaling}
 
 
 @singledispatch
@@ -82,7 +104,7 @@ def _(remapped: DualChunk) -> dict[str, Any]:
     rotary = remapped.rotary
     if type(rotary) is not Rotary or rotary.scaling is not None:
         raise ValueError(f"`rotary` must be in chunks of plain RoPE in a config, got chunks of {shown(rotary)}.")
-    return to_config(rotary) | {KEY: {name: getattr(remapped, name) for name in SIZES}}
+    return _config(rotary) | {KEY: {name: getattr(remapped, name) for name in SIZES}}
 
 
 def _check_expressible(rotary: Rotary) -> None:

@@ -102,7 +102,8 @@ def _warn_of_channels(
 
 def _warn_of_two_dicts(config: Mapping[str, Any]) -> None:
     """Warn if `rope_parameters` and `rope_scaling` differ, which are used together."""
-    one, other = (_effective_keys(config.get(name) or {}) for name in ROPES)
+    outer = get_values(config, ("rope_theta", "partial_rotary_factor", L0))
+    one, other = (_effective_keys(outer | (config.get(name) or {})) for name in ROPES)
     alone = sorted(key for key in {**one, **other} if one.get(key) != other.get(key))
     if all(config.get(name) for name in ROPES) and alone:
         names = ", ".join(f"`{key}`" for key in alone)

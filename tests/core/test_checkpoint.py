@@ -255,9 +255,14 @@ def test_names_of_another_release_do_not_have_the_layout_of_transformers(tmp_pat
         f"layers.0.attention.{name}.weight": noise("F32", rows, HIDDEN) for name, rows in (("wq", 32), ("wk", 16))
     }
     source = save(tmp_path / "in", tensors)
-    with rejects(ValueError, "layout", "`wq`", "`wk`", "`--from interleaved`", "`--from half`"):
+    with rejects(ValueError, "layout", "`wk`", "`wq`", "`--from interleaved`", "`--from half`"):
         relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="interleaved")
     relayout_checkpoint(source, tmp_path / "out", config=LLAMA, to="half", layout="interleaved")
+    params = {"dim": HIDDEN, "n_heads": 4, "n_kv_heads": 2, "head_dim": 8, "rope_theta": 10000.0}
+    relayout_checkpoint(source, tmp_path / "known", config=params, to="half")
+    assert (tmp_path / "known").read_bytes() == (tmp_path / "out").read_bytes() != source.read_bytes()
+    with rejects(ValueError, "layout", "`--from interleaved`", "`--from half`"):
+        relayout_checkpoint(save(tmp_path / "hf", layer()), tmp_path / "none", config=params, to="half")
 
 
 @pytest.mark.parametrize("lacking", ["q", "k"])

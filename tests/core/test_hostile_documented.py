@@ -126,7 +126,7 @@ CALLS = {
         "config": QWEN, "input_ids": [1, 9, 9, 8], "image_grid_thw": [[1, 2, 4]], "video_grid_thw": [[1, 2, 2]],
         "second_per_grid_ts": None, "attention_mask": [1, 1, 1, 1], "after": "spatial",
     },
-    h.to_config: {"rotary": SIZED},
+    h.to_config: {"rotary": SIZED, "transformers": 4},
     h.vision_positions: {
         "config": TOWER, "grid_thw": [[1, 2, 2]], "part": None, "merge_sizes": None, "layer_type": None,
     },

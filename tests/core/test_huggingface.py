@@ -367,7 +367,9 @@ def test_refused_by_type(config, names):
 @pytest.mark.parametrize("rotary", CASES["exported"], ids=repr)
 def test_to_config_and_back(rotary):
     layout = getattr(rotary, "rotary", rotary).layout
-    assert load_rope(json.loads(json.dumps(to_config(rotary))), layout=layout) == rotary
+    for version in (None, 4, 5):
+        config = json.loads(json.dumps(to_config(rotary, transformers=version)))
+        assert load_rope(config, layout=layout) == rotary
 
 
 @pytest.mark.parametrize("std", [0.02, 0.3, 1.7])
@@ -395,7 +397,21 @@ def test_a_share_gives_its_width_back_whatever_the_division_rounds_to():
 
 def test_to_config_as_transformers_spells_it():
     yarn = half(128, 1e6, rotary_dim=64, scaling=YaRN(factor=4, original_max_position_embeddings=32768))
-    assert to_config(yarn) == {
+    older = {
+        "rope_type": "yarn",
+        "factor": 4,
+        "original_max_position_embeddings": 32768,
+        "beta_fast": 32,
+        "beta_slow": 1,
+    }
+    assert to_config(yarn, transformers=4) == {
+        "head_dim": 128,
+        "max_position_embeddings": 131072,
+        "rope_theta": 1e6,
+        "partial_rotary_factor": 0.5,
+        "rope_scaling": older | {"truncate": True},
+    }
+    assert to_config(yarn, transformers=5) == {
         "head_dim": 128,
         "max_position_embeddings": 131072,
         "rope_parameters": {
@@ -414,7 +430,11 @@ def test_to_config_as_transformers_spells_it():
         "head_dim": 64,
         "max_position_embeddings": 4096,
         "rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2},
+        "rope_theta": 1e4,
+        "rope_scaling": {"rope_type": "dynamic", "factor": 2},
     }
+    with rejects(ValueError, "transformers", 3):
+        to_config(dynamic, transformers=3)
 
 
 @pytest.mark.parametrize(

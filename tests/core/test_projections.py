@@ -112,6 +112,31 @@ def all_in_one():
     )  # fmt: skip
 
 
+def all_in_one_by_group():
+    """InternLM2: the queries that share keys, their keys, their values."""
+    tensors = made(wqkv__weight=(80, HIDDEN), wo__weight=(HIDDEN, 48))
+
+    def split(t):
+        groups = linear(t, "wqkv", TOKENS).reshape(LENGTH, 2, 5, 8)
+        return [heads_of(x) for x in np.split(groups, [3, 4], axis=2)]
+
+    return Model(
+        config=GROUPED | {"model_type": "internlm2"}, tensors=tensors, rotary_channels=slice(0, 8),
+        projected=lambda t: split(t)[:2], values=lambda t: split(t)[2],
+    )  # fmt: skip
+
+
+def all_in_one_under_another_name():
+    """gpt-fast: all queries, all keys, all values."""
+    model = all_in_one()
+    tensors = {name.replace("qkv_proj", "wqkv"): tensor for name, tensor in model.tensors.items()}
+
+    def fused(t):
+        return model.projected({name.replace("wqkv", "qkv_proj"): tensor for name, tensor in t.items()})
+
+    return Model(config=GROUPED, tensors=tensors, rotary_channels=slice(0, 8), projected=fused)
+
+
 def all_in_one_by_head():
     """GPT-NeoX: queries, keys and values of one head after the other; a quarter of each head rotates."""
     at = "gpt_neox.layers.0.attention"
@@ -157,7 +182,7 @@ def latent():
 
 KINDS = [
     one_norm_for_each_head, one_norm_for_all_heads, a_norm_of_its_own_for_each_head, an_adapter, all_in_one,
-    all_in_one_by_head, latent,
+    all_in_one_by_group, all_in_one_under_another_name, all_in_one_by_head, latent,
 ]  # fmt: skip
 
 
@@ -232,6 +257,8 @@ def test_a_model_that_does_not_rotate_has_no_layout():
         ({"model_type": "llava", "text_config": {"head_dim": 8}}, ("llava", None)),
         ({"model_type": "unheard_of"}, ("unheard_of", None)),
         ({"model_type": None}, ("", None)),
+        ({"model_type": "internlm2"}, ("internlm2", "half")),
+        ({"model_type": None, "layout_from": "params.json", "rotary_emb_interleaved": True}, ("", "interleaved")),
     ],
 )
 def test_the_layout_of_a_model_is_known_or_it_is_not(changes, wanted):

@@ -24,9 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
     parser.add_argument("source", type=Path, metavar="IN", help="a safetensors file, or the index of several")
     parser.add_argument("target", type=Path, metavar="OUT", help="the file to write, or the folder for several")
-    parser.add_argument("--config", type=Path, required=True, metavar="CONFIG", help="the config.json of the model")
+    parser.add_argument(
+        "--config", type=Path, required=True, metavar="CONFIG", help="the config.json or params.json of the model"
+    )
     parser.add_argument("--to", choices=("half", "interleaved"), required=True, help="the new layout")
-    parser.add_argument("--from", dest="layout", choices=LAYOUTS, help="the present layout (default: by model_type)")
+    parser.add_argument("--from", dest="layout", choices=LAYOUTS, help="the present layout (default: by CONFIG)")
 
 
 def run(options: argparse.Namespace) -> int:

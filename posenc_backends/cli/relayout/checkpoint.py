@@ -27,7 +27,18 @@ from posenc_core._array_api.checks import check_known
 from posenc_core.formats.safetensors import Tensor, read_shards
 from posenc_core.rotation import LAYOUTS, Layout
 
-from .projections import KEYS, QUERIES, Order, check_partners, order_of, projections, shares_keys, trained_layout
+from .projections import (
+    FUSED,
+    KEYS,
+    QUERIES,
+    Order,
+    check_partners,
+    is_params,
+    order_of,
+    projections,
+    shares_keys,
+    trained_layout,
+)
 
 fcntl: Any
 try:
@@ -70,9 +81,9 @@ def relayout_checkpoint(
     Args:
         source: a safetensors file, or the `model.safetensors.index.json` of several.
         target: the file to write, or the folder for several; it must not exist.
-        config: the config of the model: a `config.json`, a dict or a config object of transformers.
+        config: the config of the model, as in `load_rope`.
         to: the new layout.
-        layout: the present layout; by default that of the `model_type`.
+        layout: the present layout; by default that of the `model_type`, or of a `params.json`.
     Returns:
         The names of the tensors that changed and of those that were copied.
     Raises:
@@ -89,7 +100,7 @@ def relayout_checkpoint(
     plans = {shard: [(t, order_of(t.name, t.dtype, t.shape, known)) for t in shards[shard]] for shard in shards}
     steps = [step for plan in plans.values() for step in plan]
     result = Relaid(*(tuple(t.name for t, order in steps if (order is None) == copied) for copied in (False, True)))
-    _check_relaid(old, result.relaid, layout)
+    _check_relaid(old, result.relaid, config, layout)
     if not _SHARD.fullmatch(old.name):
         check_partners(result.relaid, shared=shares_keys(config))
     total = sum(shard.stat().st_size for shard in shards)
@@ -127,16 +138,20 @@ def _layout_before(config: Any, to: Layout, layout: Layout | None) -> Layout:
     )
 
 
-def _check_relaid(source: Path, relaid: tuple[str, ...], layout: Layout | None) -> None:
+def _check_relaid(source: Path, relaid: tuple[str, ...], config: Any, layout: Layout | None) -> None:
     """Raise `ValueError` if no tensor changes, or if the names show that the default layout is wrong."""
     if not relaid:
         raise ValueError(
             f"`source` must have queries and keys, named {', '.join(QUERIES + KEYS)} or the like, got {source}."
         )
-    if layout is None and any({"wq", "wk"} & set(name.split(".")) for name in relaid):
+    if layout is not None or trained_layout(config)[0] == "internlm2":
+        return
+    names = sorted({"wq", "wk", FUSED}.intersection(part for name in relaid for part in name.split(".")))
+    if bool(names) != is_params(config):
+        kind = f"weights named {' and '.join(f'`{name}`' for name in names)}" if names else "such names of weights"
         raise ValueError(
-            "`layout` must be given for weights named `wq` and `wk`, which do not come from transformers: pass "
-            "`--from interleaved` or `--from half`."
+            f"`layout` must be given for {kind} beside this config, which belongs to others: pass `--from interleaved` "
+            "or `--from half`."
         )
 
 

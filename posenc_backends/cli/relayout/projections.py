@@ -29,6 +29,7 @@ QUERIES, KEYS = ("q_proj", "wq"), ("k_proj", "wk")
 LATENT = ("q_b_proj", "kv_a_proj_with_mqa")  # queries and keys of multi-head latent attention
 QUERY_NORMS, KEY_NORMS = ("q_norm", "q_layernorm", "query_layernorm"), ("k_norm", "k_layernorm", "key_layernorm")
 STACKED = {"phi3": "qkv_proj", "modernbert": "Wqkv"}  # all queries, all keys, all values
+FUSED = "wqkv"
 BY_HEAD = {"gpt_neox": "query_key_value"}  # the queries, keys and values of each head in turn
 UNTOUCHED = {
     "v_proj", "o_proj", "out_proj", "dense", "wv", "wo", "Wo", "q_a_proj", "q_a_layernorm", "kv_a_layernorm",
@@ -93,13 +94,18 @@ Projections: TypeAlias = dict[str, "Projection | Norm"]
 
 
 def trained_layout(config: Any) -> tuple[str, Layout | None]:
-    """Return the `model_type` of a config and the layout of its weights; None if the type is unknown.
+    """Return the `model_type` of a config and the layout of its weights; None if neither it nor the format says it.
 
     >>> trained_layout({"model_type": "llama", "head_dim": 8, "rope_theta": 10000})
     ('llama', 'half')
     """
     name = model_type(read(config))
-    return name, _ropes(config)[0].layout if name in MODELS else None
+    return name, _ropes(config)[0].layout if name in MODELS or is_params(config) else None
+
+
+def is_params(config: Any) -> bool:
+    """Return whether a config is a `params.json`, which comes with weights of its own names and layout."""
+    return bool(read(config).get("layout_from") == "params.json")
 
 
 def shares_keys(config: Any) -> bool:
@@ -221,6 +227,11 @@ def _by_name(text: dict[str, Any], head: Order) -> Projections:
     }
     if model in STACKED:
         found[STACKED[model]] = Projection(_concatenated(queries, keys, np.arange(len(keys))), inputs)
+    if model == "internlm2":  # the queries of each group of heads, its keys and its values
+        group = _concatenated(*[head] * (heads // key_heads + 1), np.arange(len(head)))
+        found[FUSED] = Projection(_repeated(group, key_heads), inputs)
+    elif model in (*MODELS, None):  # gpt-fast
+        found[FUSED] = Projection(_concatenated(queries, keys, np.arange(len(keys))), inputs)
     if model in BY_HEAD:
         found[BY_HEAD[model]] = Projection(_repeated(_concatenated(head, head, np.arange(len(head))), heads), inputs)
     return found

@@ -3,8 +3,8 @@
 Models of sequences are listed, of text or of audio; `"name"` also stands for `"name_text"` and `"name_text_model"`.
 
 Source: defaults of the config classes and the code of the models in transformers 5.23. Those not in transformers follow
-vLLM 0.33 (chatglm, kimi_k2, openpangu_vl), vLLM-Omni 0.14 (bailing_moe_v2), their checkpoints (qwen) and their authors
-(hunyuan_image_3_moe).
+vLLM 0.33 (chatglm, internlm2, kimi_k2, openpangu_vl), vLLM-Omni 0.14 (bailing_moe_v2), their checkpoints (qwen) and
+their authors (hunyuan_image_3_moe).
 """
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ _TABLE = {
     "higgs_audio_v2": Model(base=500_000, head_dim=128, needs_parameters=True, quirks=Quirks(needs_base=True)),
     "hy_v3": Model(base=11_158_840, head_dim=128),
     "hy_v4": Model(**_SQUARING, head_dim=64),
+    "internlm2": Model(quirks=_ELSEWHERE),
     "interns1_pro": Model(base=5_000_000, quirks=_ELSEWHERE),
     "jina_embeddings_v3": Model(base=20000),
     "laguna mellum": Model(head_dim=128, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
