@@ -138,6 +138,8 @@ def _mixtures() -> Iterator[dict[str, Any]]:
         yield {
             "kind": "RandomFourierFeatures", "dim": dim, "scale": scale, "seed": seed, "num_axes": axes, "order": order
         }  # fmt: skip
+    given = [[0.5, -1.25], [3.0, 0.1]]
+    yield {"kind": "RandomFourierFeatures", "dim": 4, "mixture": given, "num_axes": 2, "order": "sin_first"}
 
 
 def _times() -> Iterator[dict[str, Any]]:
@@ -279,13 +281,15 @@ def _fourier(fields: dict[str, Any]) -> list[Column]:
 
 
 def _random(fields: dict[str, Any]) -> list[Column]:
-    uniform = twister(fields["seed"])
-    rows = [
-        [2 * mp.pi * mp.mpf(float(_normal(uniform) * mp.mpf(fields["scale"]))) for _ in range(fields["num_axes"])]
-        for _ in range(fields["dim"] // 2)
-    ]
+    turns = fields.get("mixture") or _mixture(**fields)
+    rows = [[2 * mp.pi * mp.mpf(each) for each in row] for row in turns]
     order = ("sin", "cos") if fields.get("order") == "sin_first" else ("cos", "sin")
     return [(function, row) for function in order for row in rows]
+
+
+def _mixture(dim: int, num_axes: int, scale: float, seed: int, **_: Any) -> list[list[float]]:
+    uniform = twister(seed)
+    return [[float(_normal(uniform) * mp.mpf(scale)) for _ in range(num_axes)] for _ in range(dim // 2)]
 
 
 def _normal(uniform: random.Random) -> Any:

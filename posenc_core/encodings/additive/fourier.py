@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..._array_api.checks import WIDEST, check_even, check_integer, check_known, shown
+from ..._array_api.checks import WIDEST, check_even, check_integer, check_known, check_numbers, host_array, shown
 from ..._array_api.namespace import Array, namespace_of
 from ...tables._fixed_point import TWO_PI, VALUE_BITS, Float64s, Frequencies, exact_cos_sin, high_precision
 from ...tables.angles import angles_of
@@ -85,7 +85,18 @@ class FourierFeatures(SinusoidalColumns):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RandomFourierFeatures(Additive):
+class _Arguments(Additive):
+    """The arguments of `RandomFourierFeatures`, one of which has the name of a method."""
+
+    scale: float | None = None
+    seed: int | None = None
+    num_axes: int = 1
+    order: Order = "cos_first"
+    mixture: InitVar[npt.ArrayLike | None] = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RandomFourierFeatures(_Arguments):
     """Cosines and sines of random mixtures of real coordinates: `cos(2π B p)` and `sin(2π B p)`.
 
     The numbers of B are normally distributed and follow from `seed` alone, the same on every machine, in every version:
@@ -96,10 +107,14 @@ class RandomFourierFeatures(Additive):
         dim: number of columns, even.
         scale: standard deviation of the numbers of B, turns per unit of position.
         seed: the seed of B, from 0 to 2**32 - 1.
+        mixture: B itself, `(dim / 2, num_axes)`, in place of `scale` and `seed`: that of a checkpoint, in SAM the
+            transposed `positional_encoding_gaussian_matrix`, with `order="sin_first"` and coordinates from -1 to 1.
         num_axes: number of coordinates; positions are `(axes, length)` or `(axes, batch, length)`, `(length,)` for one.
         order: `"cos_first"` as in the paper, or `"sin_first"`.
     Raises:
-        ValueError: if `dim` is odd, or `scale` or `seed` out of range.
+        TypeError: if `scale` or `seed` is missing, or `mixture` is not an array of numbers.
+        ValueError: if `dim` is odd, `scale` or `seed` out of range or given beside `mixture`, or `mixture` has another
+            shape or numbers that are not finite or 2**31 or more in size.
     Source: Tancik et al. 2020, section 5 (arXiv:2006.10739); Box and Muller 1958 for the normal numbers.
 
     >>> RandomFourierFeatures(dim=4, scale=1.0, seed=0, num_axes=2).table([[0.0, 0.5], [0.0, 0.25]])
@@ -107,33 +122,55 @@ class RandomFourierFeatures(Additive):
            [-0.9733411,  0.7671929, -0.2293623, -0.6414165]], dtype=float32)
     """
 
-    scale: float
-    seed: int
-    num_axes: int = 1
-    order: Order = "cos_first"
+    own: tuple[tuple[float, ...], ...] | None = field(default=None, init=False)
 
     uses_coordinates: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, mixture: Any) -> None:
         super().__post_init__()
         check_even("dim", self.dim)
-        check_scale(self.scale)
-        check_integer("seed", self.seed, minimum=0)
-        if self.seed >= 2**32:
-            raise ValueError(f"`seed` must be below 2**32, got {shown(self.seed)}.")
         check_integer("num_axes", self.num_axes, maximum=WIDEST)
         check_known("order", self.order, ORDERS)
+        if callable(mixture):  # the method of an instance, which `replace` passes
+            mixture = getattr(getattr(mixture, "__self__", None), "own", None)
+        if mixture is not None:
+            object.__setattr__(self, "own", self._checked(mixture))
+            return
+        check_scale(self.scale)
+        if check_integer("seed", self.seed, minimum=0) >= 2**32:
+            raise ValueError(f"`seed` must be below 2**32, got {shown(self.seed)}.")
 
-    def mixture(self) -> Float64s:
+    def _checked(self, mixture: Any) -> tuple[tuple[float, ...], ...]:
+        """Return the numbers of a given B."""
+        for name, value in (("scale", self.scale), ("seed", self.seed)):
+            if value is not None:
+                raise ValueError(f"`{name}` must be left out where `mixture` is given, got {shown(value)}.")
+        matrix, wanted = host_array("mixture", mixture), (self.dim // 2, self.num_axes)
+        check_numbers("mixture", matrix)
+        if matrix.shape != wanted:
+            raise ValueError(f"`mixture` must have shape (dim / 2, num_axes), {wanted}, got {matrix.shape}.")
+        numbers = matrix.astype(np.float64)
+        if not (np.abs(numbers) < 2**31).all():
+            raise ValueError(f"`mixture` must be finite and below 2**31 in size, got {shown(mixture)}.")
+        return tuple(map(tuple, numbers.tolist()))
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments = super()._arguments()
+        return arguments if self.own is None else arguments | {"mixture": self.own}
+
+    def mixture(self) -> Float64s:  # type: ignore[misc]
         """B, turns per unit of position, float64, shape `(dim / 2, num_axes)`."""
-        return np.array(self._drawn).reshape(-1, self.num_axes)
+        return self._matrix()
+
+    def _matrix(self) -> Float64s:
+        return np.array(self._drawn if self.own is None else self.own).reshape(-1, self.num_axes)
 
     @cached_property
     def _drawn(self) -> tuple[float, ...]:
         uniform = np.random.RandomState(self.seed).random_sample((self.dim // 2, self.num_axes, 2))
         drawn = [_normal(radius, turn) for radius, turn in uniform.reshape(-1, 2).tolist()]
         with high_precision():
-            return tuple(float(each * Decimal(self.scale)) for each in drawn)
+            return tuple(float(each * Decimal(self.scale or 0)) for each in drawn)
 
     @property
     def table_names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -144,13 +181,13 @@ class RandomFourierFeatures(Additive):
         return self.num_axes > 1
 
     def constants(self, max_len: int) -> Tables:
-        return {"mixture": self.mixture().astype(np.float32)} if self.mixes_axes else super().constants(max_len)
+        return {"mixture": self._matrix().astype(np.float32)} if self.mixes_axes else super().constants(max_len)
 
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
-        return {"table": self._ordered(*cos_sin_of_sums(self._by_axis(positions), self.mixture().T, dtype=dtype))}
+        return {"table": self._ordered(*cos_sin_of_sums(self._by_axis(positions), self._matrix().T, dtype=dtype))}
 
     def derivatives(self, positions: Any) -> Tables:
-        known, mixture = self._by_axis(positions), self.mixture()
+        known, mixture = self._by_axis(positions), self._matrix()
         tables = []
         for axis in range(self.num_axes):
             factors = _radians(mixture[:, axis])
@@ -159,11 +196,11 @@ class RandomFourierFeatures(Additive):
         return {"table": np.stack(tables) if self.mixes_axes else tables[0]}
 
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
-        radians = np.tile(self.mixture().T * (2 * np.pi), 2)
+        radians = np.tile(self._matrix().T * (2 * np.pi), 2)
         return radians if self.mixes_axes else radians[0]
 
     def traced_rows(self, *positions: Array) -> tuple[Array, ...]:
-        radians = self.mixture() * (2 * np.pi)
+        radians = self._matrix() * (2 * np.pi)
         angles = angles_of(positions[0], radians[:, 0])
         for axis, others in enumerate(positions[1:], start=1):
             angles = angles + angles_of(others, radians[:, axis])

@@ -1,6 +1,7 @@
 """Sines and cosines of grids, coordinates and times, beyond the golden numbers: how settings relate to each other."""
 
 import random
+from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -19,6 +20,9 @@ from posenc_core import (
     XPos,
     grid,
 )
+from posenc_core.encodings.notation import parse
+
+from ...errors import rejects
 
 CELLS = grid(3, 4)
 LONG = np.array([0, 1, 7, 2**20, 2**31 - 1, -5])
@@ -154,3 +158,20 @@ def test_the_highest_frequencies_are_exact_too():
         turned = [mp.mpf(0.1) * 2**k for k in range(64)]
         np.testing.assert_array_equal(table[0, 0::2], [np.float32(float(mp.sinpi(half))) for half in turned])
         np.testing.assert_array_equal(table[0, 1::2], [np.float32(float(mp.cospi(half))) for half in turned])
+
+
+def test_random_features_take_the_matrix_of_a_checkpoint():
+    drawn = RandomFourierFeatures(dim=4, scale=1.0, seed=0, num_axes=2)
+    given = RandomFourierFeatures(dim=4, mixture=drawn.mixture(), num_axes=2)
+    points = [[0.1, 0.5, -1], [0.2, 0.3, 1]]
+    np.testing.assert_array_equal(given.table(points), drawn.table(points))
+    assert given == parse(repr(given)) == RandomFourierFeatures.from_dict(given.to_dict()) == replace(given)
+    sam = replace(given, order="sin_first")
+    np.testing.assert_array_equal(sam.table(points), np.roll(given.table(points), 2, axis=-1))
+    for mixture, words in (
+        ([[0.5, 1.0]], ("(2, 2)", "(1, 2)")),
+        ([["a", "b"]] * 2, ("real numbers",)),
+        ([[1.0], [1.0, 2.0]], ("equal rows",)),
+    ):
+        with rejects((TypeError, ValueError), "mixture", *words):
+            RandomFourierFeatures(dim=4, mixture=mixture, num_axes=2)
