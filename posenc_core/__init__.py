@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     from .scaling import NTK as NTK
     from .scaling import AttentionFactor as AttentionFactor
     from .scaling import DynamicNTK as DynamicNTK
+    from .scaling import DyPE as DyPE
     from .scaling import Linear as Linear
     from .scaling import Llama3 as Llama3
     from .scaling import LongRoPE as LongRoPE
     from .scaling import NTKAlpha as NTKAlpha
     from .scaling import Proportional as Proportional
+    from .scaling import RIFLEx as RIFLEx
     from .scaling import Scaling as Scaling
     from .scaling import YaRN as YaRN
     from .weights.resize import resize_bias_table as resize_bias_table
@@ -77,7 +79,8 @@ else:  # importing all of them takes longer than importing NumPy
             "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
             "positions.sequences": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",
             "rotation": "rotate unrotate",
-            "scaling": "NTK AttentionFactor DynamicNTK Linear Llama3 LongRoPE NTKAlpha Proportional Scaling YaRN",
+            "scaling": "NTK AttentionFactor DyPE DynamicNTK Linear Llama3 LongRoPE NTKAlpha Proportional RIFLEx "
+            "Scaling YaRN",
             "weights.resize": "resize_bias_table resize_table",
             "weights.rotary": "fope_mixing relayout rerotate",
         },

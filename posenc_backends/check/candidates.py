@@ -317,8 +317,9 @@ def _learned_table(encoding: Any, weights: Mapping[str, Any], positions: npt.NDA
 def _columns_at_0_and_90_degrees(encoding: Encoding) -> Tables:
     """Return the entry of each column at angle 0 and at π/2; for a rotation, the factors of cosine and sine."""
     if isinstance(encoding, RotaryEncoding):
-        factor = encoding.attention_factor
-        return np.array(factor), np.array(-factor if encoding.direction == "inverse" else factor)
+        factors = encoding.attention_factors
+        factors = factors if np.ptp(factors) else factors[0]  # there may be more columns than pairs
+        return np.array(factors), np.array(-factors if encoding.direction == "inverse" else factors)
     frequencies = _frequencies(encoding)
     quarters = np.divide(np.pi / 2, frequencies, out=np.zeros_like(frequencies), where=frequencies != 0)
     (at_zero,), (at_quarter,) = _exact_tables(encoding, np.zeros(1, np.int64)), _exact_tables(encoding, quarters)

@@ -31,6 +31,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "original_max_position_embeddings": ("original_max_position_embeddings", *LENGTHS),
     "attention_factor": ("attention_factor", "attn_factor", "mscale", "mscale_all_dim"),
 }
+_AXIAL = ("axes_dims", "arrangement", "series", "unit", "scaling")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +102,7 @@ def _fields(encoding: RotaryEncoding, beside: RotaryEncoding) -> Fields:
     """Return what describes an encoding, under the names of configs; a scaling by its keys if `beside` has the like."""
     fields: Fields = {name: getattr(encoding, name) for name in ("head_dim", "layout", "placement", "direction")}
     if isinstance(encoding, AxialRotary):
-        names = ("axes_dims", "arrangement", "series", "unit")
-        return fields | {name: getattr(encoding, name) for name in names} | {"rope_theta": encoding.base}
+        return fields | {name: getattr(encoding, name) for name in _AXIAL} | {"rope_theta": encoding.base}
     if not isinstance(encoding, Rotary):
         return fields
     fields["rope_theta"] = encoding.base
@@ -122,9 +122,7 @@ def _encoding(fields: Fields) -> RotaryEncoding | None:
     common["base"] = fields["rope_theta"]
     try:
         if "axes_dims" in fields:
-            return AxialRotary(
-                **common, **{name: fields[name] for name in ("axes_dims", "arrangement", "series", "unit")}
-            )
+            return AxialRotary(**common, **{name: fields[name] for name in _AXIAL})
         common["rotary_dim"] = int(fields["partial_rotary_factor"] * fields["head_dim"])
         common["frequencies"] = fields["frequencies"]
         common["scaling"] = _scaling(fields)

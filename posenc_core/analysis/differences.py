@@ -235,10 +235,11 @@ def _turns(encoding: RotaryEncoding) -> list[_Turn]:
     """Return the pairs that rotate."""
     count, sign = encoding.pairs, -1 if encoding.direction == "inverse" else 1
     channels = channel_pairs(encoding.head_dim, count, encoding.pairing, encoding.pairing.split).T.tolist()
-    rows, factor = zip(channels, encoding.axes, encoding._frequencies()[:count], strict=True), encoding.attention_factor
+    factors = encoding.attention_factors.tolist()
+    rows = zip(channels, encoding.axes, encoding._frequencies()[:count], factors, strict=True)
     return [
         _Turn(index, (first, second), axis, sign * frequency, factor)
-        for index, ((first, second), axis, frequency) in enumerate(rows)
+        for index, ((first, second), axis, frequency, factor) in enumerate(rows)
     ]
 
 

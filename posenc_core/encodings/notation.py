@@ -49,6 +49,8 @@ def _to_dict(node: ast.expr) -> Any:
     """Return what `Value.to_dict` would: a dict for a call, and a literal itself."""
     if isinstance(node, ast.Name):
         raise ValueError(f"`{node.id}` needs quotes as a text, or parentheses as a class")  # noqa: TRY004
+    if isinstance(node, ast.Tuple | ast.List):
+        return [_to_dict(item) for item in node.elts]
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
     names = [keyword.arg for keyword in node.keywords]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .base import Scaling as Scaling
+    from .diffusion import DyPE as DyPE
+    from .diffusion import RIFLEx as RIFLEx
     from .llama3 import Llama3 as Llama3
     from .longrope import LongRoPE as LongRoPE
     from .ntk import NTK as NTK
@@ -26,6 +28,7 @@ else:
         __name__,
         {
             "base": "Scaling",
+            "diffusion": "DyPE RIFLEx",
             "llama3": "Llama3",
             "longrope": "LongRoPE",
             "ntk": "NTK AttentionFactor DynamicNTK Linear NTKAlpha Proportional",

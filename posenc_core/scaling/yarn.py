@@ -65,10 +65,8 @@ class YaRN(Scaling):
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
-            low, high = self.ramp(len(frequencies), base)
-            weights = [min(max((i - low) / (high - low), Decimal(0)), Decimal(1)) for i in range(len(frequencies))]
-            factor = Decimal(self.factor)
-            return tuple(f / factor * w + f * (1 - w) for f, w in zip(frequencies, weights, strict=True))
+            slow = tuple(frequency / Decimal(self.factor) for frequency in frequencies)
+        return blended(frequencies, slow, self.ramp(len(frequencies), base))
 
     def ramp(self, pairs: int, base: float) -> tuple[Decimal, Decimal]:
         """Return the index up to which frequencies are kept, and the one from which they are divided by `factor`."""
@@ -96,3 +94,11 @@ class YaRN(Scaling):
         """Return `0.1 * scale * ln(factor) + 1`, from which the paper and DeepSeek compute the attention factor."""
         with high_precision():
             return Decimal(scale) * Decimal(self.factor).ln() / 10 + 1
+
+
+def blended(first: Frequencies, last: Frequencies, ramp: tuple[Decimal, Decimal]) -> Frequencies:
+    """Return the first frequencies up to one index, the last ones from another on, and in between a blend of both."""
+    low, high = ramp
+    with high_precision():
+        weights = [min(max((i - low) / (high - low), Decimal(0)), Decimal(1)) for i in range(len(first))]
+        return tuple(b * w + a * (1 - w) for a, b, w in zip(first, last, weights, strict=True))

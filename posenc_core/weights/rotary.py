@@ -191,7 +191,7 @@ def _checked_positions(name: str, given: Any, rotary: RotaryEncoding, keys: Arra
 def _between(rotary: RotaryEncoding, old: Positions, to_rotary: RotaryEncoding, new: Positions) -> list[Table]:
     """Return cosine and sine that rotate keys of one encoding and positions into those of the other."""
     if rotary == to_rotary and rotary.precision == "exact" and not rotary.keys_differ:
-        tables = [table / rotary.attention_factor for table in _key_tables(rotary, _difference(new, old))]
+        tables = [table / rotary.attention_factors for table in _key_tables(rotary, _difference(new, old))]
     else:
         (cos, sin), (to_cos, to_sin) = _key_tables(rotary, old), _key_tables(to_rotary, new)
         size = cos * cos + sin * sin  # keys were rotated by these rounded tables, so these are inverted

@@ -18,6 +18,7 @@ from ..errors import names, rejects
 COUNT = (0, -1, 1.5, "3", None, True, math.nan, np.float64(2), [2], 2j)
 MAYBE_COUNT = tuple(wrong for wrong in COUNT if wrong is not None)
 SIZE = (-1, 0.5, "0", None, False, math.inf, (1, 2))
+MAYBE_SIZE = tuple(wrong for wrong in SIZE if wrong is not None)
 FINITE = (math.nan, math.inf, -math.inf, "1", None, True, 1j, [1.0])
 POSITIVE = (*FINITE, 0, -0.5)
 NOT_NEGATIVE = (*FINITE, -1e-9)
@@ -65,7 +66,17 @@ SWEEP = [
     (
         e.RandomFourierFeatures,
         {"dim": 8, "scale": 1.0, "seed": 0},
-        {"dim": EVEN, "scale": (*POSITIVE, 2.0**31), "seed": (*SIZE, 2**32), "num_axes": COUNT, "order": WORD},
+        {"dim": EVEN, "num_axes": COUNT, "order": WORD}
+        | {"scale": (*MAYBE_POSITIVE, 2.0**31), "seed": (*MAYBE_SIZE, 2**32)},
+    ),
+    (
+        e.RandomFourierFeatures,
+        {"dim": 4, "mixture": ((0.5,), (1.5,))},
+        {
+            "scale": (1.0,),
+            "seed": (0,),
+            "mixture": (((0.5,), (math.nan,)), ((0.5,), (2.0**31,))),
+        },
     ),
     (e.Rotary, {"head_dim": 4, "layout": "half"}, ROTATING),
     (
@@ -122,6 +133,7 @@ SWEEP = [
             "arrangement": WORD,
             "series": WORD,
             "unit": WORD,
+            "scaling": ("linear", 2.0, {"factor": 2}, (), (s.Linear(factor=2),)),
         },
     ),
     (
@@ -242,6 +254,8 @@ SWEEP = [
             "seq_len": MAYBE_COUNT,
         },
     ),
+    (s.RIFLEx, {"k": 2, "length": 8}, {"k": COUNT, "length": COUNT, "fraction": POSITIVE}),
+    (s.DyPE, {"factor": 2, "original_max_position_embeddings": 8}, RATIO | {"kappa": NOT_NEGATIVE}),
     (s.Proportional, {"partial_rotary_factor": 0.5}, {"partial_rotary_factor": (*POSITIVE, 1.5), "factor": AT_LEAST_1}),
     (
         Transformer,

@@ -45,6 +45,7 @@ from posenc_core.encodings import (
     XPos,
 )
 from posenc_core.rotation import rotate_pairs
+from posenc_core.scaling import Linear, YaRN
 
 from .corpus import shorten_search
 
@@ -95,6 +96,10 @@ def test_mistakes_of_axes_are_named():
         (lambda positions: np.stack([positions[1], positions[1]]), "one axis for all"),
     ):
         assert check(rotation(axial, change), axial, **FEW).names == (name,)
+    linear = Linear(factor=2)
+    scaled = replace(axial, scaling=(linear, YaRN(factor=2, original_max_position_embeddings=64)))
+    for scaling, name in ((None, "scaling ignored"), (linear, "wrong scaling")):
+        assert check(rotation(replace(scaled, scaling=scaling)), scaled, **FEW).names == (name,)
 
 
 @pytest.mark.parametrize(

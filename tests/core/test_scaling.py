@@ -1,11 +1,30 @@
 import warnings
+from dataclasses import replace
 from decimal import Decimal
 
 import mpmath as mp
 import numpy as np
 import pytest
 
-from posenc_core import NTK, AttentionFactor, DynamicNTK, Linear, Llama3, LongRoPE, NTKAlpha, Rotary, YaRN
+from posenc_core import (
+    NTK,
+    AttentionFactor,
+    AxialRotary,
+    DynamicNTK,
+    DyPE,
+    Linear,
+    Llama3,
+    LongRoPE,
+    NTKAlpha,
+    Proportional,
+    RIFLEx,
+    Rotary,
+    YaRN,
+    rerotate,
+)
+from posenc_core.encodings.notation import parse
+
+from ..errors import rejects
 
 LENGTH = {"original_max_position_embeddings": 4096}
 LISTS = {"short_factor": [1.0, 2.0], "long_factor": [4.0, 8.0]} | LENGTH
@@ -25,6 +44,9 @@ def test_the_ends_of_the_spectrum():
         (YaRN(factor=8, **LENGTH), 1, 8),
         (Llama3(factor=8, low_freq_factor=1, high_freq_factor=4, **LENGTH), 1, 8),
         (AttentionFactor(attention_factor=2.0), 1, 1),
+        (RIFLEx(k=31, length=4096), 1, 1),
+        (DyPE(factor=8, **LENGTH), 1, 8),
+        (DyPE(factor=8, kappa=0, **LENGTH), 1, 1),
     ):
         scaled = rotary(scaling).frequencies()
         assert plain[0] / scaled[0] == pytest.approx(fastest, rel=1e-15), scaling
@@ -95,3 +117,41 @@ def test_without_a_length_positions_past_it_have_the_short_frequencies_and_no_wa
         warnings.simplefilter("error")
         cos, _ = rotary(LongRoPE(**LISTS, attention_factor=1.0, factor=2), head_dim=4).cos_sin([5000])
     assert cos.tolist() == [[np.float32(mp.cos(5000)), np.float32(mp.cos(mp.mpf(5000) / 200))]]
+
+
+AXES = {"head_dim": 24, "layout": "half", "axes_dims": (8, 8, 8)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"scaling": ("yarn", None, None)}, ("scaling", ("yarn", None, None))),
+        ({"scaling": (NTK(factor=2),) * 2}, ("scaling", (NTK(factor=2),) * 2)),
+        ({"scaling": (NTK(factor=2),) * 3, "series": "dealt"}, ("scaling", (NTK(factor=2),) * 3)),
+        ({"scaling": NTK(factor=2), "unit": "turn"}, ("unit", "turn")),
+        ({"scaling": (None, None, RIFLEx(k=5, length=9))}, ("k", 5)),
+        ({"scaling": DynamicNTK(factor=2, **LENGTH)}, ("scaling", DynamicNTK(factor=2, **LENGTH))),
+        ({"scaling": Proportional(partial_rotary_factor=0.5)}, ("scaling", Proportional(partial_rotary_factor=0.5))),
+    ],
+)
+def test_scalings_of_axes_that_do_not_fit(fields, words):
+    with rejects((TypeError, ValueError), *words):
+        AxialRotary(**AXES | fields)
+
+
+def test_each_axis_has_its_own_attention_factor():
+    yarn = YaRN(factor=np.e, **LENGTH)
+    axial = AxialRotary(**AXES, scaling=(None, yarn, DyPE(factor=np.e**2, **LENGTH)))
+    factors = np.repeat([1, 1.1, 1.2], 4)
+    np.testing.assert_allclose(axial.attention_factors, factors, rtol=1e-15)
+    assert axial.attention_factor == axial.attention_factors[-1]
+    for precision in ("exact", "float32"):
+        cos, sin = replace(axial, precision=precision).cos_sin([[3, 70], [5, 900], [7, -2]])
+        np.testing.assert_allclose(np.hypot(cos, sin), np.broadcast_to(factors, (2, 12)), rtol=2e-7)
+    traced = axial.traced_rows(np.array([3.0, 70.0]))
+    np.testing.assert_allclose(traced, [*axial.rows([3, 70]).values()], atol=1e-6)
+    keys = np.ones((2, 24), np.float32)
+    moved = rerotate(rerotate(keys, [3, 70], [0, 1], rotary=axial), [0, 1], [3, 70], rotary=axial)
+    np.testing.assert_allclose(moved, keys, atol=1e-6)
+    assert axial.unscaled() == AxialRotary(**AXES)
+    assert parse(repr(axial)) == AxialRotary.from_dict(axial.to_dict()) == axial

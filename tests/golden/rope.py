@@ -9,107 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import mpmath as mp
-from numbers_of import DTYPES, drawn, power, rounded
+from numbers_of import DTYPES, drawn, rounded
+from scaled import scaled
 
 HERE = Path(__file__).parent
 POSITIONS = [0, 1, 255, 4097, 131071, 1048575]
-LENGTHS = ("original_max_position_embeddings", "seq_len")
 
 
-def scaled(dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    """Return the frequencies of `dim` channels under a scaling, and the attention factor, by the published formulas."""
-    plain = [power(base, i, dim // 2) for i in range(dim // 2)]
-    return RULES[rule["kind"]](plain, dim, base, rule) if "kind" in rule else (plain, mp.mpf(1))
-
-
-def _linear(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    return [x / mp.mpf(rule["factor"]) for x in f], mp.mpf(1)
-
-
-def _higher_base(dim: int, base: Any, growth: Any) -> tuple[list[Any], Any]:
-    if dim == 2:
-        return [mp.mpf(1)], mp.mpf(1)
-    raised = mp.mpf(base) * mp.power(growth, mp.mpf(dim) / (dim - 2))
-    return [power(raised, i, dim // 2) for i in range(dim // 2)], mp.mpf(1)
-
-
-def _ntk(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    return _higher_base(dim, base, mp.mpf(rule.get("factor") or rule["alpha"]))
-
-
-def _dynamic(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    original, seq_len = (rule.get(name) or 0 for name in LENGTHS)
-    s = mp.mpf(rule["factor"])
-    return _higher_base(dim, base, s * max(seq_len, original) / original - (s - 1))
-
-
-def _yarn(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    s, original = mp.mpf(rule["factor"]), rule["original_max_position_embeddings"]
-
-    def bound(turns: Any) -> Any:
-        return dim * mp.log(original / (2 * mp.pi * mp.mpf(turns))) / (2 * mp.log(base))
-
-    low, high = bound(rule.get("beta_fast", 32)), bound(rule.get("beta_slow", 1))
-    if rule.get("truncate", True):
-        low, high = mp.floor(low), mp.ceil(high)
-    low, high = max(low, 0), min(high, dim - 1)
-    if low == high:
-        high += mp.mpf(1) / 1000
-    ramp = [min(max((i - low) / (high - low), 0), 1) for i in range(len(f))]
-    frequencies = [x / s * r + x * (1 - r) for x, r in zip(f, ramp, strict=True)]
-
-    def growth(m: Any) -> Any:
-        return mp.mpf(m) * mp.log(s) / 10 + 1 if s > 1 else mp.mpf(1)
-
-    if rule.get("attention_factor") is not None:
-        return frequencies, mp.mpf(rule["attention_factor"])
-    both = rule.get("mscale") and rule.get("mscale_all_dim")
-    return frequencies, growth(rule["mscale"]) / growth(rule["mscale_all_dim"]) if both else growth(1)
-
-
-def _llama3(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    s, low, high = (mp.mpf(rule[name]) for name in ("factor", "low_freq_factor", "high_freq_factor"))
-    original = rule["original_max_position_embeddings"]
-    slowed = []
-    for x in f:
-        wavelength = 2 * mp.pi / x
-        if wavelength < original / high:
-            slowed.append(x)
-        elif wavelength > original / low:
-            slowed.append(x / s)
-        else:
-            smooth = (original / wavelength - low) / (high - low)
-            slowed.append((1 - smooth) * x / s + smooth * x)
-    return slowed, mp.mpf(1)
-
-
-def _longrope(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    original, seq_len = (rule.get(name) or 0 for name in LENGTHS)
-    which = "long" if seq_len > original else "short"
-    slowed = [x / mp.mpf(divisor) for x, divisor in zip(f, rule[f"{which}_factor"], strict=True)]
-    for name in (f"{which}_mscale", "attention_factor"):
-        if rule.get(name) is not None:
-            return slowed, mp.mpf(rule[name])
-    s = mp.mpf(rule["factor"])
-    return slowed, mp.sqrt(1 + mp.log(s) / mp.log(original)) if s > 1 else mp.mpf(1)
-
-
-def _proportional(f: list[Any], dim: int, base: Any, rule: dict[str, Any]) -> tuple[list[Any], Any]:
-    turning = int(rule.get("partial_rotary_factor", 1.0) * dim // 2)
-    s = mp.mpf(rule.get("factor", 1))
-    return [x / s if i < turning else mp.mpf(0) for i, x in enumerate(f)], mp.mpf(1)
-
-
-RULES = {
-    "Linear": _linear,
-    "NTK": _ntk,
-    "NTKAlpha": _ntk,
-    "DynamicNTK": _dynamic,
-    "YaRN": _yarn,
-    "Llama3": _llama3,
-    "LongRoPE": _longrope,
-    "Proportional": _proportional,
-}
 KINDS = {
     "linear": "Linear",
     "dynamic": "DynamicNTK",
@@ -181,6 +87,7 @@ def scalings() -> Iterator[dict[str, Any]]:
     lists = {"short_factor": [1.0, 1.5, 2.5, 4.0], "long_factor": [1.1, 3.5, 20.0, 64.5]}
     longrope = {"kind": "LongRoPE", **lists, "original_max_position_embeddings": 4096}
     dynamic = {"kind": "DynamicNTK", "factor": 2.0, "original_max_position_embeddings": 2048}
+    dype = {"kind": "DyPE", "factor": 3.5, "original_max_position_embeddings": 64}
     for head_dim, rule, seq_len in (
         (64, {"kind": "Linear", "factor": 2.5}, None),
         (128, {"kind": "NTK", "factor": 8.0}, None),
@@ -207,6 +114,9 @@ def scalings() -> Iterator[dict[str, Any]]:
         (8, longrope | {"short_mscale": 1.1, "long_mscale": 1.25}, 4096),
         (8, longrope | {"short_mscale": 1.1, "long_mscale": 1.25}, 4097),
         (64, {"kind": "Proportional", "partial_rotary_factor": 0.3, "factor": 2.0}, None),
+        (16, {"kind": "RIFLEx", "k": 4, "length": 66}, None),
+        (16, {"kind": "RIFLEx", "k": 8, "length": 50, "fraction": 1}, None),
+        *((56, dype | {"kappa": kappa}, None) for kappa in (1, 0.25, 0.001, 0)),
     ):
         encoding = {"kind": "Rotary", "head_dim": head_dim, "layout": "half", "base": 500000, "rotary_dim": None}
         settings = ", ".join(
@@ -226,6 +136,8 @@ def turns() -> Iterator[dict[str, Any]]:
     rotary = {"kind": "Rotary", "head_dim": 12, "layout": "half"}
     text_and_images = {"kind": "MultimodalRotary", "head_dim": 12, "layout": "half", "sections": [2, 2, 2]}
     axial = {"kind": "AxialRotary", "head_dim": 12, "layout": "half", "axes_dims": [4, 4, 4]}
+    yarn = {"kind": "YaRN", "factor": 4.0, "original_max_position_embeddings": 64}
+    dype, riflex = yarn | {"kind": "DyPE", "kappa": 0.25}, {"kind": "RIFLEx", "k": 2, "length": 66}
     four_axes = {key: text_and_images[key] for key in ("kind", "head_dim", "layout")} | {
         "arrangement": [0, 0, 1, 1, 2, 3]
     }
@@ -258,6 +170,10 @@ def turns() -> Iterator[dict[str, Any]]:
         (four_axes, [[7, 1, 70000, 3, 2], *near]),
         (four_axes | {"arrangement": [3, 0, 1, 2, 1, 0], "layout": "interleaved"}, [[5, 0, -3, 1048576, 0], *grid]),
         (axial | {"axes_dims": [6, 4, 2], "arrangement": [1, 0, 2, 0, 0, 1], "base": [100, 1000, 10000]}, near),
+        (axial | {"scaling": [riflex, yarn, dype]}, grid),
+        (axial | {"scaling": {"kind": "Linear", "factor": 2.0}, "base": [100, 1000, 10000]}, near),
+        (axial | {"scaling": [None, {"kind": "NTK", "factor": 2.0}, yarn], "arrangement": "alternating"}, near),
+        (axial | {"axes_dims": [6, 6], "series": "dealt", "scaling": yarn, "layout": "interleaved"}, grid[:2]),
     ):
         for dtype in ("float32", "bfloat16"):
             yield _turned(encoding, positions, dtype, numbers)
@@ -270,9 +186,7 @@ def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: rando
     cos_sin = [[entry_of(encoding, j, place) for j in range(len(angles_of(encoding)))] for place in tokens]
     ways = channels(_spread(encoding), sum(f != 0 for f, _ in angles_of(encoding)))
     settings = {name: value for name, value in encoding.items() if name not in ("kind", "head_dim")}
-    label = ", ".join(
-        f"{name} {value['kind'] if isinstance(value, dict) else value}" for name, value in settings.items()
-    )
+    label = ", ".join(f"{name} {_label(value)}" for name, value in settings.items())
     far = max(max(place) for place in tokens)
     return {
         "name": f"{encoding['kind']}, {label}, {dtype}, positions to {far:g}",
@@ -288,9 +202,16 @@ def _turned(encoding: dict[str, Any], positions: Any, dtype: str, numbers: rando
     }
 
 
+def _label(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_label(each) for each in value]
+    return value["kind"] if isinstance(value, dict) else value
+
+
 def _spread(encoding: dict[str, Any]) -> dict[str, Any]:
     """Return the encoding, with placement "spread" if it is scaled: a share of its pairs stays unrotated."""
-    return encoding | {"placement": "spread"} if encoding.get("scaling") else encoding
+    is_scaled = encoding.get("scaling") and encoding["kind"] == "Rotary"
+    return encoding | {"placement": "spread"} if is_scaled else encoding
 
 
 def angles_of(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
@@ -304,11 +225,11 @@ def angles_of(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
     bases = base if isinstance(base, list) else [base] * len(dims)
     unit = 2 * mp.pi if encoding.get("unit") == "turn" else 1
     own = [
-        [(unit * power(b, i, dim // 2), a) for i in range(dim // 2)]
-        for a, (b, dim) in enumerate(zip(bases, dims, strict=True))
+        [(unit * f, a) for f in scaled(dim, b, rule)[0]]
+        for a, (b, dim, rule) in enumerate(zip(bases, dims, _rules(encoding), strict=True))
     ]
     if encoding.get("series") == "dealt":
-        f = [power(base, i, sum(dims) // 2) for i in range(sum(dims) // 2)]
+        f = scaled(sum(dims), base, _rules(encoding)[0])[0]
         own = [[(frequency, a) for frequency in f[a :: len(dims)]] for a in range(len(dims))]
     if isinstance(encoding.get("arrangement"), list):
         series = [iter(one) for one in own]
@@ -316,6 +237,12 @@ def angles_of(encoding: dict[str, Any]) -> list[tuple[Any, int]]:
     if encoding.get("arrangement") == "alternating":
         return [pair for together in zip(*own, strict=True) for pair in together]
     return [pair for series in own for pair in series]
+
+
+def _rules(encoding: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the scaling of each axis."""
+    given, count = encoding.get("scaling"), len(encoding.get("axes_dims", [0]))
+    return [rule or {} for rule in given] if isinstance(given, list) else [given or {}] * count
 
 
 def _axes(encoding: dict[str, Any], pairs: int) -> list[int]:
@@ -341,6 +268,8 @@ def entry_of(encoding: dict[str, Any], j: int, place: tuple[Any, ...]) -> tuple[
     if encoding.get("precision") == "float32":
         angle = mp.mpf(rounded(rounded(frequency) * mp.mpf(rounded(place[axis]))))
     grown = mp.mpf(1)
+    if encoding["kind"] == "AxialRotary":
+        grown = scaled(encoding["axes_dims"][axis], 10000, _rules(encoding)[axis])[1]
     if encoding["kind"] == "XPos":
         dim = encoding["head_dim"]
         zeta = (2 * mp.mpf(j) / dim + mp.mpf(4) / 10) / (mp.mpf(14) / 10)

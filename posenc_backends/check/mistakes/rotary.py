@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice, permutations
 from typing import Any
 
 import numpy as np
 
-from posenc_core.encodings import Rotary, RotaryEncoding
+from posenc_core._array_api.checks import shown
+from posenc_core.encodings import AxialRotary, Rotary, RotaryEncoding
 
 from ..candidates import Tables
 from .application import application_mistakes
 from .base import Mistake, base_mistakes, own_mistakes, reverse_heads, with_fields, with_frequencies, with_tables
 from .scaling import scaling_mistakes
+
+MOST_ORDERS = 25  # of the scalings of axes: all of four
 
 
 def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
@@ -24,7 +28,7 @@ def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
     direction = "inverse" if encoding.direction == "forward" else "forward"
     yield Mistake("sign flipped", f"pairs rotate in direction {direction!r}", with_fields(direction=direction))
     yield Mistake("cos and sin swapped", "the cosine is where the sine belongs", with_tables(swap_cos_and_sin))
-    yield from _factor_mistakes(encoding.attention_factor)
+    yield from _factor_mistakes(encoding)
     yield Mistake("not rotated", "the function returns its input", with_tables(identity))
     yield from application_mistakes(encoding.layout)
     if encoding.table_heads is not None:
@@ -45,16 +49,30 @@ def _frequency_mistakes(encoding: Rotary) -> Iterator[Mistake]:
         yield from scaling_mistakes(encoding)
 
 
-def _factor_mistakes(factor: float) -> Iterator[Mistake]:
-    name = "attention factor"
+@own_mistakes.register
+def _axis_mistakes(encoding: AxialRotary) -> Iterator[Mistake]:
+    """Yield scalings that are left out, or are those of other axes."""
+    if encoding.scaling is None:
+        return
+    yield Mistake("scaling ignored", "no axis is scaled", with_fields(scaling=None))
+    if isinstance(encoding.scaling, tuple):
+        for scaling in encoding.scaling:
+            yield Mistake("wrong scaling", f"each axis is scaled by {shown(scaling)}", with_fields(scaling=scaling))
+        for order in islice(permutations(encoding.scaling), 1, MOST_ORDERS):
+            yield Mistake("wrong scaling", f"the scalings of axes are {shown(order)}", with_fields(scaling=order))
+
+
+def _factor_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
+    name, factor, factors = "attention factor", encoding.attention_factor, encoding.attention_factors
+    by: Any = factors if np.ptp(factors) else factor  # there may be more columns than pairs
     if factor != 1:
         description = f"cosine and sine lack the factor {factor:.6g}"
-        yield Mistake(f"{name} missing", description, with_tables(_multiply(1 / factor)))
+        yield Mistake(f"{name} missing", description, with_tables(_multiply(1 / by)))
         description = f"cosine and sine are multiplied by {factor:.6g} twice"
-        yield Mistake(f"{name} squared", description, with_tables(_multiply(factor)))
+        yield Mistake(f"{name} squared", description, with_tables(_multiply(by)))
         for words, change in (
-            ("sine", lambda cos, sin: (cos, sin / factor)),
-            ("cosine", lambda cos, sin: (cos / factor, sin)),
+            ("sine", lambda cos, sin: (cos, sin / by)),
+            ("cosine", lambda cos, sin: (cos / by, sin)),
         ):
             description = f"the {words} lacks the factor {factor:.6g}, the other table has it"
             yield Mistake(f"{name} missing", description, with_tables(change))
@@ -125,5 +143,5 @@ def identity(cos: Any, sin: Any) -> Tables:
     return np.ones_like(cos), np.zeros_like(sin)
 
 
-def _multiply(factor: float) -> Callable[..., Tables]:
+def _multiply(factor: Any) -> Callable[..., Tables]:
     return lambda *tables: tuple(table * factor for table in tables)

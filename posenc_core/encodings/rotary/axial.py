@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from ..._array_api.checks import check_even, check_integer, check_known, check_number, shown
 from ...rotation import pairing_of
+from ...scaling import Scaling
 from ...tables._fixed_point import TWO_PI, Frequencies, high_precision
 from ...tables.frequencies import geometric
 from .base import RotaryEncoding
+
+if TYPE_CHECKING:
+    from typing import Self
 
 Arrangement: TypeAlias = Literal["concat", "alternating", "blocks"]
 Series: TypeAlias = Literal["own", "dealt"]
@@ -32,9 +37,13 @@ class AxialRotary(RotaryEncoding):
         series: `"own"`: each axis has the frequencies `base ** (-2i / axes_dims)`; `"dealt"`: the axes take the
             frequencies of all channels together in turn (Pixtral).
         unit: of positions: a `"radian"`, or a `"turn"` of 2π radians, for coordinates from -1 to 1 (DINOv3).
+        scaling: a rule that changes the frequencies for larger images or longer videos, one for all axes or one per
+            axis, None where an axis keeps its own: `(None, YaRN(…), YaRN(…))`. It takes the frequencies and the base of
+            its axis alone; with `"dealt"`, those of all axes together.
     Raises:
         TypeError, ValueError: if a number of channels is odd, their sum exceeds `head_dim`, axes that alternate have
-            different sizes, or the arrangement has not one axis for each pair, in the numbers of `axes_dims`.
+            different sizes, the arrangement has not one axis for each pair, in the numbers of `axes_dims`, or a scaling
+            does not fit its axis or depends on the length of the sequence.
     Source: Heo et al. 2024 (arXiv:2403.13298); the arrangements as in the models named.
 
     >>> AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)).frequencies()
@@ -46,6 +55,7 @@ class AxialRotary(RotaryEncoding):
     arrangement: Arrangement | tuple[int, ...] = "concat"
     series: Series = "own"
     unit: Unit = "radian"
+    scaling: Scaling | tuple[Scaling | None, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +79,7 @@ class AxialRotary(RotaryEncoding):
             check_number("base", base, above=1)
         self._check_arrangement()
         self._check_alternating()
+        self._check_scalings()
         self._set_pairing(pairing_of(self.layout, self.placement, self.num_axes if self.arrangement == "blocks" else 1))
 
     def _check_arrangement(self) -> None:
@@ -91,6 +102,28 @@ class AxialRotary(RotaryEncoding):
             raise ValueError(f"`base` must be one number where axes take turns, got {shown(self.base)}.")
         if self.arrangement == "blocks" and self.layout == "interleaved_to_half":
             raise ValueError("`layout` must be 'half' or 'interleaved' where channels are in blocks.")
+
+    def _check_scalings(self) -> None:
+        """Raise unless there is one scaling, or one for each axis, that fits the pairs of the axis at any length."""
+        scalings, is_dealt = self._scalings(), self.series == "dealt"
+        for scaling in scalings:
+            if not isinstance(scaling, Scaling | None):
+                raise TypeError(f"`scaling` must be scalings or None, got {shown(self.scaling)}.")
+        if len(scalings) != self.num_axes or (is_dealt and isinstance(self.scaling, tuple)):
+            number = "one" if is_dealt else f"one, or one for each of {self.num_axes} axes"
+            raise ValueError(f"`scaling` must be {number}, got {shown(self.scaling)}.")
+        if any(scalings) and self.uses_coordinates:
+            raise ValueError("`scaling` must be None where `unit` is 'turn': coordinates do not grow with the image.")
+        for scaling, channels in zip(scalings, self.axes_dims, strict=True):
+            pairs = self.pairs if is_dealt else channels // 2
+            if scaling is None:
+                continue
+            scaling.check(pairs)
+            if scaling.max_seq_len is not None or scaling.num_rotating_pairs(pairs) < pairs:
+                raise ValueError(
+                    "`scaling` of an axis must turn all of its pairs, whatever the number of tokens, got "
+                    f"{shown(scaling)}; for the size of one image, pass NTK with its factor."
+                )
 
     needs_positions: ClassVar[bool] = True
 
@@ -117,6 +150,16 @@ class AxialRotary(RotaryEncoding):
     def _bases(self) -> tuple[float, ...]:
         return self.base if isinstance(self.base, tuple) else (self.base,) * self.num_axes
 
+    def _scalings(self) -> tuple[Scaling | None, ...]:
+        return self.scaling if isinstance(self.scaling, tuple) else (self.scaling,) * self.num_axes
+
+    def unscaled(self) -> Self:
+        return replace(self, scaling=None)
+
+    def _factors(self) -> Frequencies:
+        factors = [Decimal(1) if scaling is None else scaling.exact_attention_factor() for scaling in self._scalings()]
+        return tuple(factors) if len(set(factors)) > 1 else (factors[0],)
+
     def _frequencies(self) -> Frequencies:
         series = [iter(one) for one in self._series()]
         frequencies = tuple(next(series[axis]) for axis in self.axes)
@@ -127,10 +170,17 @@ class AxialRotary(RotaryEncoding):
 
     def _series(self) -> list[Frequencies]:
         """Return the frequencies of each axis, highest first."""
+        axes = zip(self.axes_dims, self._bases(), self._scalings(), strict=True)
         if self.series == "own":
-            return [geometric(dim, base=base) for dim, base in zip(self.axes_dims, self._bases(), strict=True)]
-        together = geometric(self.rotary_channels, base=self._bases()[0])
+            return [_scaled(*axis) for axis in axes]
+        _, base, scaling = next(axes)
+        together = _scaled(self.rotary_channels, base, scaling)
         return [together[axis :: self.num_axes] for axis in range(self.num_axes)]
+
+
+def _scaled(channels: int, base: float, scaling: Scaling | None) -> Frequencies:
+    plain = geometric(channels, base=base)
+    return plain if scaling is None else scaling.scaled_frequencies(plain, base=base)
 
 
 def count_pairs(axes: tuple[int, ...], pairs: int, name: str, given: tuple[int, ...]) -> tuple[int, ...]:

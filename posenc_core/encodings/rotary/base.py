@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from operator import mul
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -102,8 +104,13 @@ class RotaryEncoding(QueryKeyEncoding):
 
     @property
     def attention_factor(self) -> float:
-        """The factor of cos and sin."""
-        return float(self._factor())
+        """The factor of cos and sin; the largest, where axes have their own."""
+        return float(max(self._factors()))
+
+    @property
+    def attention_factors(self) -> npt.NDArray[np.float64]:
+        """The factor of cos and sin of each pair, float64, shape `(pairs,)`."""
+        return f.as_float64(self._pair_factors())
 
     def cos_sin(self, positions: Any, seq_len: int | None = None, dtype: DType = np.float32) -> tuple[Table, Table]:
         """Return the cosine and sine tables of positions: `(..., length) -> (..., length, pairs)` each.
@@ -154,13 +161,24 @@ class RotaryEncoding(QueryKeyEncoding):
 
     def _tables(self, positions: Any, dtype: DType = np.float32) -> tuple[Table, Table]:
         known = self._known(positions)
-        if known.ndim == 1 or self.num_axes == 1:
+        if self.num_axes == 1:
             return self._cos_sin(known, self._frequencies(), dtype)
+        if known.ndim == 1:
+            return self._on_all_axes(known, dtype)
         if len(known) != self.num_axes:
             raise ValueError(f"`positions` must have shape ({self.num_axes}, ..., length), got {known.shape}.")
-        columns = (
-            self._cos_sin(known[axis], (w,), dtype) for axis, w in zip(self.axes, self._frequencies(), strict=True)
-        )
+        return self._by_column(list(known), dtype)
+
+    def _on_all_axes(self, positions: npt.NDArray[Any], dtype: DType) -> tuple[Table, Table]:
+        """Return the tables of pairs that rotate, for positions that are the same on all axes."""
+        if len(self._factors()) > 1:
+            return self._by_column([positions] * self.num_axes, dtype)
+        return self._cos_sin(positions, self._frequencies()[: self.pairs], dtype)
+
+    def _by_column(self, positions: Sequence[npt.NDArray[Any]], dtype: DType) -> tuple[Table, Table]:
+        """Return the tables of positions, `(..., length)` for each axis."""
+        pairs = zip(self.axes, self._frequencies(), self._pair_factors(), strict=True)
+        columns = (self._cos_sin(positions[axis], (w,), dtype, factor) for axis, w, factor in pairs)
         cos, sin = zip(*columns, strict=True)
         return np.concatenate(cos, axis=-1), np.concatenate(sin, axis=-1)
 
@@ -169,14 +187,14 @@ class RotaryEncoding(QueryKeyEncoding):
 
     def rows(self, positions: Any, dtype: DType = np.float32) -> Tables:
         """Return the columns of pairs that rotate; `cos_sin` also has those of pairs of frequency 0."""
-        cos, sin = self._cos_sin(self._known(positions), self._frequencies()[: self.pairs], dtype)
+        cos, sin = self._on_all_axes(self._known(positions), dtype)
         return {"cos": cos, "sin": sin}
 
     def derivatives(self, positions: Any) -> Tables:
         """Return the derivatives for positions that are the same on all axes; `precision` rounds no derivative."""
         known, frequencies = self._known(positions), self._frequencies()[: self.pairs]
         with high_precision():
-            rates = tuple(frequency * self._factor() for frequency in frequencies)
+            rates = tuple(map(mul, frequencies, self._pair_factors()))
         cos, sin = (np.empty((known.size, len(rates)), np.float32) for _ in "cs")
         write_cos_sin(known.ravel(), frequencies, cos=sin, sin=cos, factor=rates)
         cos, sin = (each.reshape(*known.shape, len(rates)) for each in (-cos, sin))
@@ -186,8 +204,11 @@ class RotaryEncoding(QueryKeyEncoding):
         return f.as_float64(self._frequencies()[: self.pairs])
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
-        xp, factor = namespace_of(positions), self.attention_factor
+        xp = namespace_of(positions)
         angles = angles_of(positions, f.as_float64(self._frequencies()[: self.pairs]))
+        factor: Any = self.attention_factor
+        if len(self._factors()) > 1:
+            factor = xp.asarray(self.attention_factors, dtype=angles.dtype, device=getattr(angles, "device", None))
         return xp.cos(angles) * factor, xp.sin(angles) * (-factor if self.direction == "inverse" else factor)
 
     @property
@@ -204,12 +225,21 @@ class RotaryEncoding(QueryKeyEncoding):
     def _frequencies(self) -> Frequencies:
         """Return radians per position, one for each pair."""
 
-    def _factor(self) -> Decimal:
-        return Decimal(1)
+    def _factors(self) -> Frequencies:
+        """Return the factor of cos and sin of each axis, or one for all of them."""
+        return (Decimal(1),)
+
+    def _pair_factors(self) -> Frequencies:
+        factors = self._factors()
+        return tuple(factors[axis] for axis in self.axes) if len(factors) > 1 else factors * self.pairs
 
     def _cos_sin(
-        self, positions: npt.NDArray[Any], frequencies: Frequencies, dtype: DType = np.float32
+        self,
+        positions: npt.NDArray[Any],
+        frequencies: Frequencies,
+        dtype: DType = np.float32,
+        factor: Decimal | None = None,
     ) -> tuple[Table, Table]:
         tables = cos_sin_of_float32 if self.precision == "float32" else cos_sin
-        cos, sin = tables(positions, frequencies, factor=self._factor(), dtype=dtype)
+        cos, sin = tables(positions, frequencies, factor=factor or self._factors()[0], dtype=dtype)
         return cos, -sin if self.direction == "inverse" else sin

@@ -147,8 +147,12 @@ class FoPE(RotaryEncoding):
         return (*frequencies[: self.terms], *(Decimal(0) for _ in frequencies[self.terms :]))
 
     def _cos_sin(
-        self, positions: npt.NDArray[Any], frequencies: Frequencies, dtype: DType = np.float32
+        self,
+        positions: npt.NDArray[Any],
+        frequencies: Frequencies,
+        dtype: DType = np.float32,
+        factor: Decimal | None = None,
     ) -> tuple[Any, Any]:
-        cos, sin = super()._cos_sin(positions, frequencies, dtype)
+        cos, sin = super()._cos_sin(positions, frequencies, dtype, factor)
         sin[..., self.terms :] = self._still
         return cos, sin

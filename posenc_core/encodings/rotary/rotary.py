@@ -154,8 +154,8 @@ class Rotary(_Arguments):
         plain = f.geometric(self.rotary_channels, base=self.base) if self.own is None else f.chosen(self.own)
         return plain if self.scaling is None else self.scaling.scaled_frequencies(plain, base=self.base)
 
-    def _factor(self) -> Decimal:
-        return Decimal(1) if self.scaling is None else self.scaling.exact_attention_factor()
+    def _factors(self) -> Frequencies:
+        return (Decimal(1) if self.scaling is None else self.scaling.exact_attention_factor(),)
 
     def _arguments(self) -> dict[str, Any]:
         arguments = super()._arguments() | ({} if self.own is None else {"frequencies": self.own})

@@ -75,7 +75,9 @@ class XPos(Rotary):
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
         return Tabular.traced_rows(self, positions)
 
-    def _cos_sin(self, positions: npt.NDArray[Any], _: Any, dtype: DType = np.float32) -> tuple[Any, Any]:
+    def _cos_sin(
+        self, positions: npt.NDArray[Any], _: Any, dtype: DType = np.float32, factor: Decimal | None = None
+    ) -> tuple[Any, Any]:
         return self._enveloped(positions, 1, dtype)
 
     @property
@@ -96,7 +98,7 @@ class XPos(Rotary):
             )
         with high_precision():
             envelope = Envelope(tuple(sign * rate for rate in self._rates()), self.center)
-        cos, sin = cos_sin(positions, self._frequencies(), factor=self._factor(), envelope=envelope, dtype=dtype)
+        cos, sin = cos_sin(positions, self._frequencies(), factor=self._factors()[0], envelope=envelope, dtype=dtype)
         return cos, -sin if self.direction == "inverse" else sin
 
     def _rates(self) -> tuple[Decimal, ...]:

@@ -5,12 +5,14 @@ from posenc_core import (
     AttentionFactor,
     AxialRotary,
     DynamicNTK,
+    DyPE,
     Linear,
     Llama3,
     LongRoPE,
     MultimodalRotary,
     NTKAlpha,
     Proportional,
+    RIFLEx,
     YaRN,
 )
 
@@ -36,7 +38,7 @@ def attention_factor(rotary):
     scaling = getattr(rotary, "scaling", None)
     if getattr(scaling, "attention_factor", None) is not None:
         return MP.mpf(scaling.attention_factor)
-    if isinstance(scaling, YaRN):
+    if isinstance(scaling, YaRN | DyPE):
         return MP.log(scaling.factor) / 10 + 1
     if isinstance(scaling, LongRoPE):
         return MP.sqrt(1 + MP.log(scaling.factor) / MP.log(scaling.original_max_position_embeddings))
@@ -79,18 +81,21 @@ def dynamic(plain, scaling, _):
     return raise_base(plain, factor * max(scaling.seq_len or 0, original) / original - (factor - 1))
 
 
-def yarn(plain, scaling, rotary):
-    def index(turns):
-        inverse_frequency = scaling.original_max_position_embeddings / (2 * MP.pi * turns)
-        return len(plain) * MP.log(inverse_frequency) / MP.log(rotary.base)
-
-    low, high = index(scaling.beta_fast), index(scaling.beta_slow)
-    if scaling.truncate:
+def blend(first, last, betas, scaling, rotary, most):
+    """Blend frequencies from one index to another, at most `most`: those with as many turns in the original length."""
+    inverse = (scaling.original_max_position_embeddings / (2 * MP.pi * MP.mpf(turns)) for turns in betas)
+    low, high = (len(first) * MP.log(inverse_frequency) / MP.log(rotary.base) for inverse_frequency in inverse)
+    if getattr(scaling, "truncate", True):
         low, high = MP.floor(low), MP.ceil(high)
-    low, high = max(low, 0), min(high, 2 * len(plain) - 1)
+    low, high = min(max(low, 0), most), min(high, most)
     high += MP.mpf("0.001") if low == high else 0
-    weights = [min(max((i - low) / (high - low), 0), 1) for i in range(len(plain))]
-    return [f * (1 - w) + f / scaling.factor * w for f, w in zip(plain, weights, strict=True)]
+    weights = [min(max((i - low) / (high - low), 0), 1) for i in range(len(first))]
+    return [a * (1 - w) + b * w for a, b, w in zip(first, last, weights, strict=True)]
+
+
+def yarn(plain, scaling, rotary):
+    betas, slow = (scaling.beta_fast, scaling.beta_slow), [f / scaling.factor for f in plain]
+    return blend(plain, slow, betas, scaling, rotary, 2 * len(plain) - 1)
 
 
 def llama3(plain, scaling, _):
@@ -117,6 +122,16 @@ def proportional(plain, scaling, rotary):
     return [f / scaling.factor if i < rotating else MP.mpf(0) for i, f in enumerate(plain)]
 
 
+def riflex(plain, scaling, _):
+    return [scaling.fraction * 2 * MP.pi / scaling.length if i == scaling.k else f for i, f in enumerate(plain, 1)]
+
+
+def dype(plain, scaling, rotary):
+    ntk, linear = raise_base(plain, scaling.factor), [f / scaling.factor for f in plain]
+    slow = blend(ntk, linear, (1.25 * scaling.kappa, 0.75 * scaling.kappa), scaling, rotary, len(plain))
+    return blend(plain, slow, (16 * scaling.kappa, 2 * scaling.kappa), scaling, rotary, len(plain))
+
+
 SCALED = {
     type(None): lambda plain, *_: plain,
     AttentionFactor: lambda plain, *_: plain,
@@ -128,4 +143,6 @@ SCALED = {
     Llama3: llama3,
     LongRoPE: longrope,
     Proportional: proportional,
+    RIFLEx: riflex,
+    DyPE: dype,
 }

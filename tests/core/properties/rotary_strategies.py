@@ -9,6 +9,7 @@ from posenc_core import (
     AttentionFactor,
     AxialRotary,
     DynamicNTK,
+    DyPE,
     FoPE,
     LearnedRotary,
     Linear,
@@ -18,6 +19,7 @@ from posenc_core import (
     MultimodalRotary,
     NTKAlpha,
     Proportional,
+    RIFLEx,
     Rotary,
     XPos,
     YaRN,
@@ -46,6 +48,8 @@ def scalings(pairs):
             _yarn, FACTORS, LENGTHS, ordered, optional_fields(attention_factor=FACTORS, truncate=st.booleans())
         ),
         "Llama3": st.builds(_llama, FACTORS, LENGTHS, ordered),
+        "RIFLEx": st.builds(RIFLEx, k=st.integers(1, pairs), length=LENGTHS, fraction=st.floats(0.5, 1)),
+        "DyPE": st.builds(DyPE, factor=FACTORS, original_max_position_embeddings=LENGTHS, kappa=st.floats(0.01, 1)),
         "LongRoPE": st.builds(_longrope, lists, lists, LENGTHS, FACTORS, st.none() | LENGTHS),
     }
 
