@@ -10,9 +10,12 @@ from .._array_api.checks import check_integer
 from ..encodings import FoPE, Rotary
 from ..encodings.remapping import inner_rotary
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import LENGTHS, get_values, read
-from ..huggingface.facts.models import MODELS, find_model, model_type
-from ..scaling import DynamicNTK, YaRN
+from ..huggingface.config import INDEXER_LAYOUT, LENGTHS, get_values, is_foreign, is_translated, read
+from ..huggingface.facts.models import MODELS, model_type
+from ..huggingface.indexer import INDEXER
+from ..huggingface.load_layers import list_indexers, list_indices, name_layers
+from ..huggingface.load_query_scale import softmax_factor
+from ..scaling import DynamicNTK
 from .pairs import Pair, describe_scaling, pairs_of
 from .precision import ARITHMETICS, Loss, loss
 
@@ -48,6 +51,8 @@ class Layers:
 
     Attributes:
         layer_type: the name of the type in the config; None if all layers are alike.
+        part: `"indexer"` for the indexers of sparse attention; None for the attention.
+        indices: the layers, from 0; none if they are all layers, or all of the type.
         kind: the name of the encoding class.
         chunk_size, local_size: as in `DualChunk`; None if positions are not counted in chunks.
         layout, head_dim, rotary_dim, placement, direction, base: as in `Rotary`.
@@ -59,6 +64,8 @@ class Layers:
     """
 
     layer_type: str | None
+    part: str | None = None
+    indices: tuple[int, ...] = ()
     kind: str | None = None
     chunk_size: int | None = None
     local_size: int | None = None
@@ -75,6 +82,11 @@ class Layers:
     softmax_factor: float = 1.0
     regimes: tuple[Regime, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """The layers in words, such as "layers 0–2, 4–6", after the part."""
+        return ": ".join(filter(None, (self.part, name_layers(self.layer_type, self.indices))))
+
 
 def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]:
     """Explain the RoPE of a Hugging Face config, for each of its layer types or for one.
@@ -83,7 +95,7 @@ def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]
         config: a `config.json`, its folder, a dict or a config object of transformers, as in `load_rope`.
         layer_type: the layers to explain; all by default.
     Returns:
-        One `Layers` for each layer type.
+        One `Layers` for each layer type, and after them one for the indexers of each type that has some.
     Raises:
         TypeError, ValueError, OSError: as in `load_rope`.
     Warns:
@@ -93,12 +105,20 @@ def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]
     >>> layers.layout, layers.layout_from, round(layers.regimes[0].pairs[63].wavelength)
     ('half', 'model_type', 2559196)
     """
-    all_types: tuple[str | None, ...] = layer_types(config) or (None,)
-    return tuple(_layers(config, name) for name in (all_types if layer_type is None else (layer_type,)))
+    text_config = read(config)
+    names: tuple[str | None, ...] = (layer_types(config) or (None,)) if layer_type is None else (layer_type,)
+    attention = {name: load_rope(config, layer_type=name) for name in names}
+    indexers: dict[str | None, Any] = {} if is_foreign(text_config) else list_indexers(text_config, attention)
+    return tuple(
+        _layers(text_config, name, part, loaded, attention)
+        for part, by_type in ((None, attention), (INDEXER, indexers))
+        for name, loaded in by_type.items()
+    )
 
 
-def _layers(config: Any, layer_type: str | None) -> Layers:
-    loaded, text_config = load_rope(config, layer_type=layer_type), read(config)
+def _layers(
+    text_config: dict[str, Any], layer_type: str | None, part: str | None, loaded: Any, attention: dict[str | None, Any]
+) -> Layers:
     if loaded is None:
         return Layers(layer_type=layer_type)
     rotary: Any = inner_rotary(loaded)
@@ -107,15 +127,17 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
     original, longest = _lengths(rotary, text_config)
     return Layers(
         layer_type=layer_type,
+        part=part,
+        indices=list_indices(text_config, layer_type, attention, part),
         kind=type(loaded).__name__,
         **loaded.remapping,
-        layout_from=_layout_from(text_config),
+        layout_from=_layout_from(text_config, part),
         rotary_dim=2 * rotary.pairs,
         **{name: getattr(rotary, name) for name in ("layout", "head_dim", "placement", "direction", "base")},
         scaling=repr(getattr(rotary, "scaling", None)),
         original_length=original,
         longest_length=longest,
-        softmax_factor=_softmax_factor(rotary, text_config),
+        softmax_factor=1.0 if part else softmax_factor(text_config, rotary),
         regimes=tuple(
             _regime(rotary.at(seq_len), description, seq_len, (original, longest))
             for seq_len, description in _seq_lens(rotary, longest)
@@ -123,11 +145,11 @@ def _layers(config: Any, layer_type: str | None) -> Layers:
     )
 
 
-def _layout_from(config: dict[str, Any]) -> str | None:
-    if "layout_from" in config:  # another format's
+def _layout_from(config: dict[str, Any], part: str | None) -> str | None:
+    if is_translated(config):
         return str(config["layout_from"])
     known = ("model_type",) if model_type(config) in MODELS else ()
-    return next(iter((*get_values(config, LAYOUT_KEYS), *known)), None)
+    return next(iter((*get_values(config, (INDEXER_LAYOUT,) if part else LAYOUT_KEYS), *known)), None)
 
 
 def _lengths(rotary: Rotary | FoPE, config: dict[str, Any]) -> tuple[int | None, int | None]:
@@ -141,13 +163,6 @@ def _lengths(rotary: Rotary | FoPE, config: dict[str, Any]) -> tuple[int | None,
     if original and factor and (longest is None or isinstance(scaling, DynamicNTK)):
         longest = round(original * factor)
     return original, longest
-
-
-def _softmax_factor(rotary: Rotary | FoPE, config: dict[str, Any]) -> float:
-    scaling = getattr(rotary, "scaling", None)
-    if not isinstance(scaling, YaRN) or not find_model(config).squares_factor:
-        return 1.0
-    return float(scaling.growth(scaling.mscale_all_dim or 0)) ** 2
 
 
 def _seq_lens(rotary: Rotary | FoPE, longest: int | None) -> Iterator[tuple[int | None, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -15,7 +14,7 @@ from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
 from ..huggingface.config import FLAGS, LENGTHS, get_values, read
 from ..huggingface.dual_chunk import KEY as CHUNKS
-from ..huggingface.load_layers import INTERVAL, ROTATED, list_layers
+from ..huggingface.load_layers import INTERVAL, ROTATED, list_layers, name_layers
 from ..huggingface.parameters import LAYER_BASES, list_types
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
@@ -72,11 +71,7 @@ class SameLayers:
     @property
     def name(self) -> str:
         """The layers in words, such as "layers 0–2, 4–6"."""
-        if not self.indices:
-            return self.layer_type or "all layers"
-        runs = [[index for _, index in run] for _, run in groupby(enumerate(self.indices), lambda one: one[1] - one[0])]
-        words = ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-        return f"layer{'s' * (len(self.indices) > 1)} {words}" + (f" ({self.layer_type})" if self.layer_type else "")
+        return name_layers(self.layer_type, self.indices)
 
     def __str__(self) -> str:
         return "\n".join(

@@ -86,9 +86,9 @@ def integer(config: Config, key: str, default: Any = None, *, minimum: int = 1) 
     return value
 
 
-def layer_count(config: Config, key: str) -> int | None:
+def layer_count(config: Config, key: str, *, minimum: int = 1) -> int | None:
     """Return the number of layers, at most `MOST_LAYERS`, or None; the exceptions are those of `integer`."""
-    count: int | None = integer(config, key)
+    count: int | None = integer(config, key, minimum=minimum)
     if count is not None and count > MOST_LAYERS:
         raise ValueError(f"`{key}` must be at most {MOST_LAYERS}, got {count}.")
     return count

@@ -16,7 +16,7 @@ from typing import Any
 from .._array_api.checks import check_integer, check_number, shown
 from ..formats import DamagedError, is_command_line, read_file, translate
 from ..formats.values import quote
-from .facts.models import find_model
+from .facts.models import MODELS, find_model
 from .facts.records import Model
 
 ROPES = ("rope_parameters", "rope_scaling")
@@ -45,10 +45,12 @@ ROTARY_FLAGS = (  # False: no RoPE
     "rotary", "use_rope", "use_mem_rope", "use_rotary_pos_emb", "use_rotary_embedding", "rope",
 )  # fmt: skip
 NO_ROTARY_FLAGS = ("alibi", "use_alibi", "mla_use_nope")  # True: no RoPE
-INTERLEAVED = ("original_rope",)  # read for some models, False: the channels of a pair are half the width apart
+# Read for some models; False: the channels of a pair are half the width apart, in the attention or in the indexer.
+INTERLEAVED = tuple(dict.fromkeys(model.interleaved_key for model in MODELS.values() if model.interleaved_key))
+INDEXER_LAYOUT = "indexer_rope_interleave"
 FLAGS = (
     *ROTARY_FLAGS, *NO_ROTARY_FLAGS, "use_mla", "rope_interleave", "rotary_emb_interleaved", *INTERLEAVED,
-    "use_dynamic_ntk",
+    INDEXER_LAYOUT, "use_dynamic_ntk",
 )  # fmt: skip
 LAYERS_WITHOUT = ("no_rope_layers", "no_rope_layer_interval")  # read by `load_layers`
 KNOWN = {
@@ -113,6 +115,11 @@ def is_foreign(config: Mapping[str, Any]) -> bool:
     return config.get("model_type") in (None, "timm_wrapper") and any(isinstance(config.get(k), str) for k in FOREIGN)
 
 
+def is_translated(config: Mapping[str, Any]) -> bool:
+    """Return whether a config was translated from another format, whose reader says what the layout is from."""
+    return "layout_from" in config
+
+
 def is_rotary_key(key: object) -> bool:
     """Return whether the name of a key suggests that it concerns RoPE, in any spelling."""
     return _ROTARY.search(str(key)) is not None
@@ -141,6 +148,18 @@ def common_value(candidates: Mapping[str, Any]) -> Any:
 def get_values(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     """Return the values of the keys, without those that are missing or None."""
     return {key: value for key in keys if (value := config.get(key)) is not None}
+
+
+def find_value(config: Mapping[str, Any], path: str) -> Any:
+    """Return the value of a key, or one inside of it, as in `"attn_config.alibi"` or `"widths.0"`; None without it."""
+    value: Any = config
+    for name in path.split("."):
+        if isinstance(value, list | tuple):
+            number = int(name) if name.lstrip("-").isdecimal() else len(value)
+            value = value[number] if -len(value) <= number < len(value) else None
+        else:
+            value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def join_names(names: Iterable[Any]) -> str:
@@ -303,8 +322,9 @@ def check_keys(config: Mapping[str, Any]) -> None:
         if is_set(config.get(key)):
             raise ValueError(f"`{key}` is not supported, got {shown(config[key])}; it {reason}.")
     model = find_model(config)
-    for key in INTERLEAVED:
-        if config.get(key) is not None and key != model.interleaved_key:
+    for key in (*INTERLEAVED, INDEXER_LAYOUT):
+        is_read = key == model.interleaved_key or (key == INDEXER_LAYOUT and model.indexer)
+        if config.get(key) is not None and not is_read:
             raise ValueError(
                 f"`{key}` is not read for this `model_type`, got {shown(config[key])}: leave it out and pass `layout`."
             )

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby, islice
 from typing import Any
 
-from .._array_api.checks import shown
+from .._array_api.checks import check_items, check_type, shown
 from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
-from ..formats.values import MOST_LAYERS
-from .config import check_size, common_value, get_values, read
+from ..formats.values import integer, layer_count
+from .config import check_size, common_value, contents, find_text, find_value, is_translated
 from .facts.models import find_model
+from .indexer import INDEXER, find_indexer, layers_with_indexer
 from .load_rope import load_rope
-from .parameters import LAYER_BASES, layer_bases, layer_types, list_types
+from .parameters import LAYER_BASES, NOT_ATTENTION, layer_bases, layer_types, list_types
+from .parts import find_part, is_tower
 
+Layer = RotaryEncoding | DualChunk | None
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+DEPTHS = (*COUNTS, "depth", "encoder_layers")  # of towers
+DRAFT, DRAFTS = "mtp", ("num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_layers", "num_mtp_layers")
 ROTATED, INTERVAL = "no_rope_layers", "no_rope_layer_interval"
+MISSING = "`num_hidden_layers` or `num_layers` is missing, and so is a list of layers: add it."
+BY_LAYER = ("layer_types", ROTATED, LAYER_BASES)
 
 
-def load_layers(config: Any) -> tuple[RotaryEncoding | DualChunk | None, ...]:
-    """Load the RoPE of each layer of a text model, in the order of the layers.
+def load_layers(config: Any, *, part: str | None = None) -> tuple[Layer, ...]:
+    """Load the RoPE of each layer of a model, in the order of the layers.
 
-    Layers differ by their type (`layer_types`), by their index (`no_rope_layers`, `no_rope_layer_interval`) or by their
-    base (`layer_rope_theta`).
+    Layers differ by their type (`layer_types`, or what the code of the model takes without it), by their index
+    (`no_rope_layers`, `no_rope_layer_interval`) or by their base (`layer_rope_theta`).
 
     Args:
         config: as in `load_rope`.
+        part: `"indexer"` for the indexers of sparse attention, `"mtp"` for the layers after the last, which predict
+            more tokens, or a nested config as in `load_rope`. The default is the attention of the text model.
     Returns:
-        One encoding for each layer; None for a layer that rotates nothing.
+        One encoding for each layer; None for a layer that rotates nothing, or has no indexer of its own.
     Raises:
         TypeError, ValueError: as in `load_rope`, or if the config does not say how many layers the model has, or which
             layer has which type.
@@ -41,46 +51,166 @@ def load_layers(config: Any) -> tuple[RotaryEncoding | DualChunk | None, ...]:
     >>> [index for index, rotary in enumerate(layers) if rotary is None]
     [3, 7]
     """
-    text = read(config)
-    found = list_layers(text)
+    check_type("part", part, str | None, "a string or None")
+    content = contents(config)
+    if part not in (None, INDEXER, DRAFT):
+        content, part = find_part(content, part), None
+        if is_tower(content):
+            count = common_value({name: layer_count(content, name) for name in DEPTHS})
+            if count is None:
+                raise ValueError(MISSING)
+            return (load_rope(content),) * count
+    text = find_text(content)
+    found = list_layers(text, part)
     if found is not None:
         return found
     if count_layers(text) is None:
-        raise ValueError("`num_hidden_layers` is missing, so that the layers cannot be listed: add it.")
+        raise ValueError(MISSING)
     raise ValueError(f"`layer_types` is missing, but layers of the types {shown(layer_types(text))} differ: add it.")
 
 
-def list_layers(text: dict[str, Any]) -> tuple[RotaryEncoding | DualChunk | None, ...] | None:
+def list_layers(text: dict[str, Any], part: str | None = None) -> tuple[Layer, ...] | None:
     """Return the rotation of each layer of a text model; None if its config does not say which layer has which.
 
     The arguments, the exceptions and the warnings are those of `load_layers`.
     """
-    count, names, kinds, without = count_layers(text), list_types(text), layer_types(text), layers_without(text)
-    if count is None or (len(kinds) > 1 and not names):
+    if part == DRAFT:
+        return _list_draft(text)
+    count, names = count_layers(text), index_types(text)
+    if count is None or names is None:
         return None
-    bases, types = layer_bases(text)[:count], (names or (kinds or (None,)) * count)[:count]  # more: draft layers follow
-    if len(types) < count:
-        raise ValueError(f"`layer_types` must have a type for each of the {count} layers, got {len(names)}.")
+    bases, without = layer_bases(text)[:count], layers_without(text)
     if bases and len(bases) < count:
         raise ValueError(f"`{LAYER_BASES}` must have a base for each of the {count} layers, got {len(bases)}.")
     alike = {key: value for key, value in text.items() if key != LAYER_BASES}
-    by_type = {name: load_rope(alike, layer_type=name) for name in dict.fromkeys(types)}
-    layers = [None if index in without else by_type[name] for index, name in enumerate(types)]
-    if not bases:
-        return tuple(layers)
-    return tuple(rotary and replace(rotary, base=base) for rotary, base in zip(layers, bases, strict=True))
+    by_type = {name: _load_type(alike, name) for name in dict.fromkeys(names)}
+    layers = [None if index in without else by_type[name] for index, name in enumerate(names)]
+    if bases:
+        layers = [rotary and replace(rotary, base=base) for rotary, base in zip(layers, bases, strict=True)]
+    if part == INDEXER:
+        own = layers_with_indexer(text, names)
+        return tuple(find_indexer(text, rotary) if has else None for rotary, has in zip(layers, own, strict=True))
+    return tuple(layers)
+
+
+def _load_type(text: dict[str, Any], name: str | None) -> Any:
+    """Return the RoPE of the layers of a type, which may have a name of its own in the parameters."""
+    if name in NOT_ATTENTION:
+        return None
+    label = find_model(text).rope_of_type.get(name or "", name)
+    return load_rope(text, layer_type=label if label in (*layer_types(text), *list_types(text)) else None)
+
+
+def _list_draft(text: dict[str, Any]) -> tuple[Layer, ...]:
+    """Return the rotation of the layers after the last, from what lists say of them or as that of all others."""
+    count, drafts = count_layers(text), common_value({name: layer_count(text, name, minimum=0) for name in DRAFTS}) or 0
+    longer = {key: text[key] for key in BY_LAYER if count and len(text.get(key) or ()) > count}
+    if longer and drafts:
+        kept = {key: value for key, value in text.items() if key not in (*BY_LAYER, *COUNTS, *DRAFTS)}
+        later = {key: list(islice(values, count, None)) for key, values in longer.items()}
+        return list_layers(kept | later | {COUNTS[0]: drafts}) or ()
+    layers = set(list_layers(text) or ()) if drafts else {None}
+    if len(layers) != 1:
+        raise ValueError(f"`layer_types` must have a type for each of the {drafts} layers after the last: add them.")
+    return tuple(layers) * drafts
+
+
+def list_indexers(text: dict[str, Any], by_type: Mapping[str | None, Layer]) -> dict[str | None, Layer]:
+    """Return the RoPE of the indexers in layers of each type that have some, from that of the attention."""
+    model = find_model(text)
+    kind = model.indexer and model.rope_of_type.get(model.indexer.layer_type or "", model.indexer.layer_type)
+    types = index_types(text)
+    if types is not None and not any(layers_with_indexer(text, types)):
+        return {}
+    indexers = {
+        name: find_indexer(text, rotary)
+        for name, rotary in by_type.items()
+        if kind in (None, name) or (name is None and types is not None)
+    }
+    return {name: indexer for name, indexer in indexers.items() if indexer is not None}
+
+
+def list_unrotated(
+    text: dict[str, Any], by_type: Mapping[str | None, Layer], part: str | None = None
+) -> tuple[int, ...]:
+    """Return the indices of the layers that rotate nothing, or have no indexer that does.
+
+    Args:
+        text: the config of the text model.
+        by_type: the RoPE of the attention in layers of each type.
+        part: as in `load_layers`.
+    """
+    without, types, names = layers_without(text), index_types(text) or (), find_model(text).rope_of_type
+    own = layers_with_indexer(text, types) if part == INDEXER else [True] * len(types)
+    still = {name for name, rotary in by_type.items() if rotary is None} | {*NOT_ATTENTION}
+    found = {i for i, name in enumerate(types) if names.get(name or "", name) in still or not own[i]}
+    return tuple(sorted(without | found))
+
+
+def list_indices(
+    text: dict[str, Any], layer_type: str | None, by_type: Mapping[str | None, Layer], part: str | None = None
+) -> tuple[int, ...]:
+    """Return the indices of the layers of a type that rotate; nothing if all do, or if it is not known which.
+
+    The other arguments are those of `list_unrotated`.
+    """
+    types, names = index_types(text), find_model(text).rope_of_type
+    if types is None:
+        return ()
+    own = [i for i, name in enumerate(types) if layer_type in (None, names.get(name or "", name))]
+    still = list_unrotated(text, by_type, part)
+    rotated = tuple(i for i in own if i not in still)
+    return () if len(rotated) == len(own) else rotated
+
+
+def name_layers(layer_type: str | None, indices: Sequence[int]) -> str:
+    """Return layers in words, such as "layers 0–2, 4–6"; without indices, all layers or those of the type."""
+    if not indices:
+        return layer_type or "all layers"
+    runs = [[index for _, index in run] for _, run in groupby(enumerate(indices), lambda one: one[1] - one[0])]
+    words = ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return f"layer{'s' * (len(indices) > 1)} {words}" + (f" ({layer_type})" if layer_type else "")
 
 
 def count_layers(text: Mapping[str, Any]) -> int | None:
     """Return the number of layers that the config of a text model says; None if it does not."""
-    counts = get_values(text, COUNTS)
-    for name, count in counts.items():
-        check_size(name, count)
-        if count > MOST_LAYERS:
-            raise ValueError(f"`{name}` must be at most {MOST_LAYERS}, got {count}.")
-    lists = (text.get(name) for name in ("layer_types", ROTATED, LAYER_BASES))
+    count: int | None = common_value({name: layer_count(text, name) for name in COUNTS})
+    lists = (text.get(name) for name in BY_LAYER)
     listed = next((len(one) for one in lists if isinstance(one, list | tuple) and one), None)
-    return listed if (count := common_value(counts)) is None else count
+    return listed if count is None else count
+
+
+def index_types(text: dict[str, Any]) -> tuple[str | None, ...] | None:
+    """Return the type of each layer; None if neither the config nor the code of the model says it.
+
+    Raises:
+        TypeError, ValueError: if a key is of the wrong type, or lists too few layers.
+    """
+    count, model, kinds = count_layers(text), find_model(text), layer_types(text)
+    if count is None:
+        return None
+    names = list_types(text) or list_types({"layer_types": text.get("layers_block_type")})
+    if not names and model.types_key is not None:
+        key, types = model.types_key
+        values = find_value(text, key) or ()
+        if not isinstance(values, list | tuple) or any(value not in types for value in values):
+            raise TypeError(f"`{key}` must be a list of {shown([*types])}, got {shown(values)}.")
+        names = tuple(types[value] for value in values)
+    if names:
+        if len(names) < count:
+            raise ValueError(f"`layer_types` must have a type for each of the {count} layers, got {len(names)}.")
+        return names[:count]  # more: draft layers follow
+    pattern = model.pattern
+    if pattern is not None and not text.get(pattern.unless):
+        step: int = integer(text, pattern.key or "", pattern.step)
+        first = step - 1 if pattern.first is None else pattern.first
+        of_kind = {*range(first, count, step), *(index % count for index in pattern.also)}
+        if (given := text.get(pattern.indices)) is not None:
+            of_kind = set(check_items(pattern.indices, given, int, "indices of layers"))
+        return tuple(pattern.kind if index in of_kind else pattern.others for index in range(count))
+    if model.no_rope_interval is not None or len(kinds) < 2:
+        return (next(iter(kinds), None),) * count
+    return None
 
 
 def layers_without(text: Mapping[str, Any]) -> frozenset[int]:
@@ -98,11 +228,11 @@ def layers_without(text: Mapping[str, Any]) -> frozenset[int]:
         return frozenset(index for index, one in enumerate(rotated[:count]) if not one)
     bases = layer_bases(text)[:count]
     interval = find_model(text).no_rope_interval
-    if text.get(INTERVAL) is not None and (interval is not None or "layout_from" in text):  # of another format
+    if text.get(INTERVAL) is not None and (interval is not None or is_translated(text)):
         interval = text[INTERVAL]
         check_size(INTERVAL, interval)
     if bases or interval is None:
         return frozenset(index for index, base in enumerate(bases) if not base)
     if count is None:
-        raise ValueError("`num_hidden_layers` or `num_layers` is missing, and so is a list of layers without RoPE.")
+        raise ValueError(MISSING)
     return frozenset(range(interval - 1, count, interval) if interval > 0 else range(count - 1, -1, interval))

@@ -22,10 +22,11 @@ from .facts.models import MODELS, OTHERS
 from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
 from .facts.towers import TOWERS
-from .load_layers import layers_without
+from .indexer import INDEXER
+from .load_layers import list_indexers, list_unrotated
 from .load_query_scale import find_query_scale, layers_with_factor
 from .load_rope import find_note, load_rope, load_text
-from .parameters import layer_types, list_types
+from .parameters import layer_types
 from .sections import is_xdrope
 
 NO_ROPE = "no RoPE: queries and keys are not rotated"
@@ -217,14 +218,15 @@ def _(fact: Rope, config: Config) -> Found:
         return {"rotary": ((None, rotary),)} if rotary is not None else {"notes": (NO_ROPE,)}
     text_config = read(config)
     names: tuple[str | None, ...] = layer_types(config) or (None,)
-    rotary = tuple((name, load_text(text_config, name, None)) for name in names)
+    rotary = {name: load_text(text_config, name, None) for name in names}
     factor = _read(Factor(), text_config)
-    if rotary == ((None, None),):
+    if rotary == {None: None}:
         return _merge((factor, {"notes": (NO_ROPE,)}))
-    unrotated = {name for name, encoding in rotary if encoding is None}
-    layers = {index for index, name in enumerate(list_types(text_config)) if name in unrotated}
-    found = {"rotary": rotary, "layers_without": tuple(sorted(layers | layers_without(text_config)))}
-    notes = {find_note(text_config, encoding) for _, encoding in rotary} - {None}
+    found = {"rotary": tuple(rotary.items()), "layers_without": list_unrotated(text_config, rotary)}
+    notes = {find_note(text_config, encoding) for encoding in rotary.values()} - {None}
+    if indexers := list_indexers(text_config, rotary):
+        own = {"rotary": tuple(indexers.items()), "layers_without": list_unrotated(text_config, rotary, INDEXER)}
+        found["parts"] = ((INDEXER, own),)
     return _merge((found, factor or {"notes": tuple(notes)}))
 
 

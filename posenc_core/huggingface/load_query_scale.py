@@ -7,9 +7,11 @@ from typing import Any
 
 from .._array_api.checks import check_integer, check_type, shown
 from ..encodings import LearnedQueryScale, QueryEncoding, QueryScale
+from ..scaling import YaRN
 from .config import ROPES, is_foreign, join_names, read
 from .facts.models import find_model
 from .facts.records import QueryFactor
+from .load_rope import load_rope
 from .parameters import find_parameters, layer_types, list_types
 
 
@@ -41,6 +43,39 @@ def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEnco
     if layer_type is not None and layer_type not in known:
         raise ValueError(f"`layer_type` must be one of {join_names(known)}, got {shown(layer_type)}.")
     return find_query_scale(text_config) if layer_type is None or _is_scaled(text_config, layer_type) else None
+
+
+def load_softmax_factor(config: Any, *, layer_type: str | None = None) -> float:
+    """Load the factor of the softmax scale of a model, in addition to the attention factor of its RoPE.
+
+    Models with multi-head latent attention multiply the softmax scale by the square of YaRN's growth for
+    `mscale_all_dim`, where their attention factor is the quotient of two of them.
+
+    Args:
+        config, layer_type: as in `load_rope`.
+    Returns:
+        The factor; 1.0 for other models.
+    Raises:
+        TypeError, ValueError, OSError: as in `load_rope`.
+    Warns:
+        UserWarning: as in `load_rope`.
+    Source: DeepSeek-V3, `modeling_deepseek.py` of its checkpoints.
+
+    >>> yarn = {"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0}
+    >>> yarn["original_max_position_embeddings"] = 4096
+    >>> config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_scaling": yarn}
+    >>> round(load_softmax_factor(config), 4)
+    1.8738
+    """
+    return softmax_factor(read(config), load_rope(config, layer_type=layer_type))
+
+
+def softmax_factor(config: Mapping[str, Any], rotary: Any) -> float:
+    """Return the factor of the softmax scale of a text model beside the attention factor of this RoPE."""
+    scaling = getattr(rotary, "scaling", None)
+    if not isinstance(scaling, YaRN) or not find_model(config).squares_factor:
+        return 1.0
+    return float(scaling.growth(scaling.mscale_all_dim or 0)) ** 2
 
 
 def find_query_scale(config: Mapping[str, Any]) -> QueryEncoding | None:

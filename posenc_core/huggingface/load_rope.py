@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from .._array_api.checks import check_known, check_type, shown
-from ..encodings import AxialRotary, DualChunk, FoPE, MixedRotary, Rotary
+from ..encodings import AxialRotary, DualChunk, FoPE, MixedRotary, Rotary, RotaryEncoding
 from ..formats.values import Reader, warn
 from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
 from .config import (
+    INDEXER_LAYOUT,
     KNOWN,
     LAYERS_WITHOUT,
     ROPES,
@@ -21,6 +23,7 @@ from .config import (
     get_values,
     is_foreign,
     is_rotary,
+    is_translated,
     join_names,
 )
 from .diffusers import load_diffusers
@@ -30,7 +33,18 @@ from .facts.models import MODELS, find_model, model_type
 from .facts.records import Model
 from .facts.towers import REFUSED, TOWERS, WITHOUT_ROPE
 from .fope import load_fope
-from .parameters import attention_types, complete_parameters, count_rotary_channels, find_parameters, head_width
+from .indexer import INDEXER, find_indexer
+from .parameters import (
+    NOT_ATTENTION,
+    attention_types,
+    complete_parameters,
+    count_rotary_channels,
+    find_parameters,
+    head_width,
+    layer_bases,
+    layer_types,
+    list_types,
+)
 from .parts import find_part
 from .posenc_type import load_encoding
 from .rope_types import FOPE, L0, LENGTH, NEUTRAL, find_rope_type
@@ -48,8 +62,8 @@ def load_rope(
     For a multimodal config, this is the RoPE of the text model (`text_config`), or with `part="vision"` that of the
     vision tower; for the config of a separate tower, it is that of the tower. Every key that concerns RoPE is read,
     rejected with an error that names it, or named by a warning that nothing reads it. If some layers have no RoPE by
-    their index (`no_rope_layers`), the encoding is that of the other layers. For a model with a sparse indexer, it is
-    that of the attention.
+    their index (`no_rope_layers`), the encoding is that of the other layers; `load_layers` lists all. For a model with
+    a sparse indexer, it is that of the attention, or with `part="indexer"` that of the indexer.
     A warning names any other use of positions in the model, such as a factor of its queries.
 
     Args:
@@ -62,8 +76,8 @@ def load_rope(
             contain it: by default it is that of the `model_type`, or `"half"`, as in most models. Without
             it, an unknown `model_type` causes a warning.
         part: the part of a multimodal model: `"vision"`, `"audio"` or another nested config by its name, with or
-            without `_config` at its end, or by its path, such as `"thinker_config.vision_config"`. The default is the
-            text model.
+            without `_config` at its end, or by its path, such as `"thinker_config.vision_config"`; or `"indexer"`. The
+            default is the attention of the text model.
     Returns:
         `Rotary`, or `MultimodalRotary` if the config has an `mrope_section` or `xdrope_section`, or `FoPE` if it has
         `fope_init_factor`, or `AxialRotary` if tokens have rows and columns, in a vision tower those of
@@ -86,8 +100,10 @@ def load_rope(
     if layout is not None:
         check_known("layout", layout, LAYOUTS)
     content = contents(config)
+    if part == INDEXER:
+        return _load_indexer(find_text(content), layer_type, layout)
     if part is not None:
-        content = find_part(content, part)
+        content = _find_part(content, part)
     name = content.get("model_type")
     if isinstance(name, str):
         if name in TOWERS:
@@ -96,10 +112,6 @@ def load_rope(
             return None
         if name in REFUSED:
             raise ValueError(f"`model_type` {shown(name)} is not supported: {REFUSED[name]}.")
-    if part is not None and not is_foreign(content) and model_type(content) not in MODELS:
-        raise ValueError(
-            f"`part` {shown(part)} has the `model_type` {shown(name)}, of which it is not known how it rotates."
-        )
     text_config = find_text(content)
     if is_foreign(text_config):
         return _load_foreign(text_config, layer_type, layout)
@@ -107,6 +119,27 @@ def load_rope(
     if sentence := find_note(text_config, rotary):
         warn(f"`model_type` {shown(model_type(text_config))} does more than this encoding says: {sentence}")
     return rotary
+
+
+def _find_part(content: dict[str, Any], part: str) -> dict[str, Any]:
+    """Return the nested config that `part` names; raise unless it is known how its model rotates."""
+    own = find_part(content, part)
+    name = own.get("model_type")
+    if not (is_foreign(own) or model_type(own) in MODELS or str(name) in {*TOWERS, *WITHOUT_ROPE, *REFUSED}):
+        raise ValueError(
+            f"`part` {shown(part)} has the `model_type` {shown(name)}, of which it is not known how it rotates."
+        )
+    return own
+
+
+def _load_indexer(config: dict[str, Any], layer_type: str | None, layout: Layout | None) -> RotaryEncoding | None:
+    """Load the RoPE of the indexers in layers of a type; by default, of the type that has some."""
+    model = find_model(config)
+    if model.indexer is not None and layer_type is None:
+        kind = model.rope_of_type.get(model.indexer.layer_type or "", model.indexer.layer_type)
+        layer_type = kind if kind in layer_types(config) else None
+    indexer = find_indexer(config, load_text(config, layer_type, None))
+    return indexer if indexer is None or layout is None else replace(indexer, layout=layout)
 
 
 def load_text(
@@ -123,7 +156,7 @@ def load_text(
             f"`rope_parameters` is missing, but the `model_type` {shown(name)} has a scaling "
             "or different layers: add it."
         )
-    if not is_rotary(config, model):
+    if not is_rotary(config, model) or _rotates_nowhere(config):
         return None
     layer_type = layer_type or _one_type(config, model)
     given, by_layer_type = find_parameters(config, layer_type)
@@ -145,12 +178,19 @@ def load_text(
     return add_chunks(rotary, config) if rotary is not None and config.get(CHUNKS) else rotary
 
 
+def _rotates_nowhere(config: Mapping[str, Any]) -> bool:
+    """Return whether no layer has RoPE, although the model may: by its type, by its index or by its base."""
+    types, bases, rotated = list_types(config), layer_bases(config), config.get("no_rope_layers")
+    still = types and {*types} <= {*NOT_ATTENTION}
+    return bool(still or (bases and not any(bases)) or (isinstance(rotated, list) and rotated and not any(rotated)))
+
+
 def _warn_of_unread(config: Reader, given: Mapping[str, Any], parameters: Reader, model: Model) -> None:
     """Warn of keys of RoPE, and of the parameters as they stand in the config, that nothing has read."""
-    elsewhere = LAYERS_WITHOUT if model.no_rope_interval or "layout_from" in config else LAYERS_WITHOUT[:1]
+    elsewhere = LAYERS_WITHOUT if model.no_rope_interval or is_translated(config) else LAYERS_WITHOUT[:1]
     name, rope_type = model_type(config), parameters.get("rope_type") or parameters.get("type") or "default"
     reason = f"it is not read for `model_type` {shown(name)} with its other keys"
-    config.warn_of_unread(KNOWN.difference(elsewhere), {}, reason)
+    config.warn_of_unread(KNOWN.difference(elsewhere, (INDEXER_LAYOUT,)), {}, reason)
     parameters.warn_of_unread(given.keys(), NEUTRAL, f"`rope_type` {shown(rope_type)} does not read it")
 
 

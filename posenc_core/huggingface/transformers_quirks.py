@@ -8,7 +8,7 @@ from typing import Any
 from .._array_api.checks import shown
 from ..encodings import AxialRotary, FoPE, Rotary
 from ..formats.values import warn
-from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, get_values
+from .config import BASES, LOCAL_BASES, ROPES, SHARES, WIDTHS, get_values, is_translated
 from .facts.models import MODELS, find_model, model_type
 from .facts.records import SCHEMES, Model
 from .parameters import latent_width
@@ -33,8 +33,7 @@ def warn_of_quirks(
     """
     _warn_of_two_dicts(config)
     name, model = model_type(config), find_model(config)
-    from_other_format = "layout_from" in config  # transformers does not read such configs
-    if name not in MODELS or model.quirks.elsewhere or rotary is None or from_other_format:
+    if name not in MODELS or model.quirks.elsewhere or rotary is None or is_translated(config):
         return
     for key, own in model.quirks.key_for.items():
         if config.get(key) is not None and config.get(own) is None:

@@ -125,7 +125,7 @@ def test_every_model_with_a_softmax_factor_has_one():
     assert "deepseek_v3" in squaring
     for model_type in squaring:
         config = DEEPSEEK | {"model_type": model_type, "qk_rope_head_dim": 8}
-        assert only(config).softmax_factor == pytest.approx((0.1 * math.log(40) + 1) ** 2), model_type
+        assert explain(config)[0].softmax_factor == pytest.approx((0.1 * math.log(40) + 1) ** 2), model_type
 
 
 def test_longrope_has_two_regimes():

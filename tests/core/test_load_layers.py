@@ -6,6 +6,7 @@ import pytest
 
 from posenc_core import Rotary
 from posenc_core.analysis import compare_rope
+from posenc_core.analysis.explain import explain
 from posenc_core.huggingface import load_layers, load_position, load_rope
 
 from ..errors import rejects
@@ -22,6 +23,10 @@ COHERE2 = {"model_type": "cohere2", "head_dim": 8, "num_hidden_layers": 3, "laye
 GRANITE = {"model_type": "granite_swa", "head_dim": 64, "num_hidden_layers": 4, "rope_theta": 1e4}
 SCRIPT = "--num-layers 8 --hidden-size 512 --num-attention-heads 4 --position-embedding-type rope"
 META = {"dim": 512, "n_heads": 4, "n_layers": 8, "rope_theta": 5e5}
+DEEPSEEK = {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "num_hidden_layers": 6, "index_head_dim": 128}
+GLM = DEEPSEEK | {"model_type": "glm_moe_dsa"}
+MINIMAX = {"model_type": "minimax_m3_vl", "num_hidden_layers": 3, "partial_rotary_factor": 0.5}
+DEEPSEEK_V4 = {"model_type": "deepseek_v4", "num_hidden_layers": 5, "compress_ratios": [0, 128, 4, 128, 4, 0]}
 FLUX = {"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "num_layers": 2}
 
 
@@ -59,12 +64,24 @@ def without(config):
         (gguf("llama4"), [3, 7]),
         (gguf("smallthinker"), [0, 4]),
         (FLUX, []),
+        ({"model_type": "qwen3_next", "num_hidden_layers": 8}, [0, 1, 2, 4, 5, 6]),
+        (
+            {"model_type": "lfm2", "hidden_size": 64, "num_attention_heads": 2, "n_layer": 3, "full_attn_idxs": [2]},
+            [0, 1],
+        ),
+        (COHERE2 | {"layer_types": None, "num_hidden_layers": 9}, [3, 7]),
+        (COHERE2 | {"layer_types": None, "sliding_window_pattern": 2}, [1]),
+        ({"model_type": "llama4_text", "num_hidden_layers": 5}, [3]),
+        (SMOLLM3 | {"no_rope_layers": [0] * 8}, [*range(8)]),
+        (GRANITE | {"layer_rope_theta": [0] * 4}, [*range(4)]),
     ],
     ids=str,
 )
 def test_layers_without_rope(config, indices):
     assert without(config) == indices
-    if indices and len(indices) < len(load_layers(config)):
+    if len(indices) == len(load_layers(config)):
+        assert load_rope(config) is None
+    elif indices:
         assert load_position(config).layers_without == tuple(indices)
 
 
@@ -93,8 +110,14 @@ def test_layers_have_bases_of_their_own():
         (LLAMA | {"num_hidden_layers": 10**7}, ValueError, "num_hidden_layers"),
         (LLAMA | {"num_hidden_layers": "8"}, TypeError, "num_hidden_layers"),
         (LLAMA | {"n_layer": 9}, ValueError, "n_layer"),
-        ({**GEMMA3, "layer_types": None}, ValueError, "layer_types"),
+        ({"model_type": "mimo_v2", "num_hidden_layers": 4}, ValueError, "layer_types"),
         (GEMMA3 | {"num_hidden_layers": 4}, ValueError, "layer_types"),
+        (DEEPSEEK | {"index_head_dim": 32}, ValueError, "index_head_dim"),
+        (GLM | {"indexer_types": ["full"]}, ValueError, "indexer_types"),
+        (GLM | {"indexer_types": "half"}, TypeError, "indexer_types"),
+        (LLAMA | {"indexer_rope_interleave": True}, ValueError, "indexer_rope_interleave"),
+        (COHERE2 | {"layer_types": None, "sliding_window_pattern": 0}, ValueError, "sliding_window_pattern"),
+        (DEEPSEEK_V4 | {"compress_ratios": [3]}, TypeError, "compress_ratios"),
         (LLAMA | {"no_rope_layers": [1, 2]}, TypeError, "no_rope_layers"),
         (LLAMA | {"no_rope_layers": [1, 0]}, ValueError, "no_rope_layers"),
         (SMOLLM3 | {"no_rope_layer_interval": 0}, ValueError, "no_rope_layer_interval"),
@@ -113,7 +136,87 @@ def test_layers_have_bases_of_their_own():
 )
 def test_what_is_missing_or_wrong_is_named(config, error, named):
     with rejects(error, named):
-        load_layers(config)
+        load_layers(config, part="indexer")
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (DEEPSEEK, 0),
+        (DEEPSEEK | {"num_nextn_predict_layers": 2}, 2),
+        (LLAMA | {"mtp_num_hidden_layers": 1, "no_rope_layers": [1] * 8 + [0]}, None),
+        (SMOLLM3 | {"num_nextn_predict_layers": 1}, ValueError),
+    ],
+    ids=["none", "alike", "listed", "differ"],
+)
+def test_layers_that_predict_more_tokens(config, expected):
+    if expected is ValueError:
+        with rejects(ValueError, "layer_types", 1):
+            load_layers(config, part="mtp")
+    else:
+        wanted = (None,) if expected is None else (load_rope(config),) * expected
+        assert load_layers(config, part="mtp") == wanted
+
+
+def test_layers_of_a_tower():
+    vision = {"model_type": "qwen2_5_vl", "hidden_size": 1280, "num_heads": 16, "depth": 3, "patch_size": 14}
+    layers = load_layers({"model_type": "qwen2_5_vl", "vision_config": vision}, part="vision")
+    assert layers == (load_rope({"model_type": "qwen2_5_vl", "vision_config": vision}, part="vision"),) * 3
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        (SMOLLM3, ["layers 0–2, 4–6"]),
+        (gguf("smollm3"), ["layers 0–2, 4–6"]),
+        (f"{SCRIPT} --no-rope-freq 4", ["layers 0–2, 4–6"]),
+        (GEMMA3, ["full_attention", "sliding_attention"]),
+        (DEEPSEEK, ["all layers", "indexer: all layers"]),
+        (GLM | {"index_topk_freq": 4}, ["all layers", "indexer: layers 0–1, 5"]),
+        (DEEPSEEK_V4, ["main", "compress", "indexer: layers 2, 4 (compress)"]),
+    ],
+    ids=str,
+)
+def test_an_explanation_names_the_layers(config, names):
+    assert [group.name for group in explain(config)] == names
+
+
+@pytest.mark.parametrize(
+    ("config", "indices", "fields"),
+    [
+        (DEEPSEEK, [*range(6)], {"layout": "half", "rotary_dim": 64}),
+        (GLM, [*range(6)], {"layout": "interleaved_to_half", "rotary_dim": 64}),
+        (GLM | {"indexer_rope_interleave": False}, [*range(6)], {"layout": "half"}),
+        (DEEPSEEK | {"indexer_rope_interleave": True}, [*range(6)], {"layout": "interleaved_to_half"}),
+        (DEEPSEEK | {"index_head_dim": 64}, [*range(6)], {"rotary_dim": None}),
+        (GLM | {"index_topk_pattern": "FSSFSS"}, [0, 3], {}),
+        (GLM | {"indexer_types": ["full", *["shared"] * 4, "full", "full"]}, [0, 5], {}),
+        (GLM | {"index_topk_freq": 4}, [0, 1, 5], {}),
+        (GLM | {"model_type": "hy_v4"}, [0, 1, 5], {"layout": "half", "placement": "trail"}),
+        (MINIMAX, [], None),
+        (MINIMAX | {"sparse_attention_config": {"sparse_attention_freq": [0, 1, 1]}}, [1, 2], {"rotary_dim": 64}),
+        (DEEPSEEK_V4, [2, 4], {"layout": "interleaved", "placement": "trail", "base": 160000}),
+        ({"model_type": "mistral_large4", "num_hidden_layers": 8, "qk_rope_head_dim": 64}, [0, 1, 2, 4, 5, 6], {}),
+        (LLAMA, [], None),
+        ({"model_type": "glm5_next_text", "num_hidden_layers": 2}, [], None),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:.*does more than this encoding says")
+def test_indexers_of_sparse_attention(config, indices, fields):
+    config = config | ({"rope_parameters": {"rope_theta": 1e4}} if "mistral" in config["model_type"] else {})
+    layers = load_layers(config, part="indexer")
+    assert [index for index, rotary in enumerate(layers) if rotary] == indices
+    indexer = load_rope(config, part="indexer")
+    if indices:
+        assert {layers[index] for index in indices} == {indexer}
+        assert {name: getattr(indexer, name) for name in fields} == fields
+        (found,) = [dict(part.rotary) for name, part in load_position(config).parts if name == "indexer"]
+        assert [*found.values()] == [indexer]
+        described = [group for group in explain(config) if group.part]
+        assert [group.layout for group in described] == [indexer.layout]
+    else:
+        assert "indexer" not in dict(load_position(config).parts)
 
 
 def names(a, b):

@@ -58,7 +58,7 @@ def explain(
     console = Console(highlight=False)
     by_axes = not is_rope and any(encoding is not None for _, encoding in position.rotary)
     if not by_axes:
-        _print(console, layers, position)
+        _print(console, layers)
     if by_axes or replace(position, rotary=()) != PositionEncodings():
         console.rule("[bold]all positional encodings", align="left")
         console.print(str(position), markup=False)
@@ -71,9 +71,9 @@ def _rotates(position: PositionEncodings) -> bool:
     return any(_rotates(part) for name, part in position.parts if f"{name}_config" in TEXTS)
 
 
-def _print(console: Console, layers: tuple[Layers, ...], position: PositionEncodings) -> None:
+def _print(console: Console, layers: tuple[Layers, ...]) -> None:
     for group in layers:
-        console.rule(f"[bold]{escape(position.name_layers(group.layer_type))}", align="left")
+        console.rule(f"[bold]{escape(group.name)}", align="left")
         console.print(_grid(_properties(group)))
         if len(group.regimes) != 1:
             console.print()

@@ -10,7 +10,7 @@ from ..._array_api.checks import shown
 from ...encodings import GridSinusoidal, Learned, Sinusoidal, Timestep
 from ...encodings.additive.grid_sinusoidal import GridConvention
 from ...encodings.additive.sinusoidal import SinusoidConvention
-from ..config import check_flag, check_size
+from ..config import check_flag, check_size, find_value
 
 Config: TypeAlias = Mapping[str, Any]
 Found: TypeAlias = dict[str, tuple[Any, ...]]
@@ -118,24 +118,12 @@ def size(config: Config, key: Size) -> int:
     name, default = (key, None) if isinstance(key, str) else key
     if " * " in name:
         return prod(size(config, factor) for factor in name.split(" * "))
-    value = _value(config, name)
+    value = find_value(config, name)
     value = default if value is None else value
     if value is None:
         raise ValueError(f"`{name}` is missing: add it to the config.")
     check_size(name, value)
     return int(value)
-
-
-def _value(config: Config, path: str) -> Any:
-    """Return the value of a key, or one inside of it, as in `"attn_config.alibi"` or `"widths.0"`; None without it."""
-    value: Any = config
-    for name in path.split("."):
-        if isinstance(value, list | tuple):
-            number = int(name) if name.lstrip("-").isdecimal() else len(value)
-            value = value[number] if -len(value) <= number < len(value) else None
-        else:
-            value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 def count_patches(config: Config, image: str = "image_size", patch: str = "patch_size") -> tuple[int, int]:

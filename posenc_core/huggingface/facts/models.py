@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .records import Model, Note, Prompt, QueryFactor, Quirks, by_model_type
+from .records import Indexer, Model, Note, Pattern, Prompt, QueryFactor, Quirks, by_model_type
 
 _QWEN2: dict[str, Any] = {"sections": (16, 24, 24)}
 _QWEN3: dict[str, Any] = {"arrangement": "interleaved", "sections": (24, 20, 20)}
@@ -20,6 +20,12 @@ _QWEN3_5: dict[str, Any] = {"arrangement": "interleaved", "sections": (11, 11, 1
 _ERNIE: dict[str, Any] = {"arrangement": "ernie", "sections": (22, 22, 20)}
 _GLM4V: dict[str, Any] = {"sections": (8, 12, 12)}
 _SLIDING = ("sliding_attention",)
+_ALL = Pattern(1)
+_EVERY_4TH, _EVERY_6TH = Pattern(4, "sliding_window_pattern"), Pattern(6, "sliding_window_pattern")
+_EVERY_6TH_AND_LAST = _EVERY_6TH._replace(key=None, also=(-1,))
+_HYBRID = Pattern(4, "full_attention_interval", others="linear_attention")
+_COMPRESSED = ("compressed_sparse_attention", "heavily_compressed_attention")
+_INDEXER, _ADJACENT_INDEXER = Indexer(), Indexer("interleaved_to_half")
 _SPLIT, _GLM = Prompt(split=True), Prompt(split=True, shared=True)
 _OMNI = Prompt(rate="position_id_per_seconds", seconds_first=True, audio="seconds_per_chunk", after="largest")
 
@@ -44,13 +50,18 @@ _ELSEWHERE = Quirks(elsewhere=True)
 _READS_SHARE, _READS_LATENT = Quirks(reads=(_SHARE,)), Quirks(reads=(_LATENT,))
 _READS_BOTH = Quirks(reads=(_SHARE, _LATENT))
 _SQUARING: dict[str, Any] = {"squares_factor": True, "quirks": _READS_LATENT}
+_GEMMA4: dict[str, Any] = {
+    "head_dim": 256, "head_dims": {"full_attention": 512}, "needs_parameters": True, "needs_base": True,
+}  # fmt: skip
 _STREAMING = Quirks(reads=(_SHARE,), whole_dict=True, loses_share=True)
 _GPT_NEOX = Quirks(
     reads=(_SHARE, "rotary_pct", "rotary_emb_base"), key_for={"rope_theta": "rotary_emb_base", _SHARE: "rotary_pct"}
 )
 _MODERN = Quirks(reads=("global_rope_theta",), key_for={"rope_theta": "global_rope_theta"})
 _CONFORMER = Quirks(reads=("rotary_embedding_base",))
-_BY_LAYER = Quirks(needs_layer_types=True)
+_GEMMA3: dict[str, Any] = {
+    "head_dim": 256, "scheme": "rope_local_base_freq", "quirks": Quirks(needs_layer_types=True),
+}  # fmt: skip
 
 _TABLE = {
     # Adjacent channels form a pair.
@@ -60,12 +71,18 @@ _TABLE = {
     "blt_patcher roformer": Model(layout="interleaved"),
     "chatglm": Model(layout="interleaved", share=0.5, interleaved_key="original_rope", quirks=_ELSEWHERE),
     "codegen gptj": Model(layout="interleaved", rotary_dim=64, quirks=Quirks(reads=("rotary_dim",))),
-    "cohere2": Model(layout="interleaved", rotary_layers=_SLIDING),
-    "cohere2_moe": Model(layout="interleaved", head_dim=128, rotary_layers=_SLIDING),
+    "cohere2": Model(layout="interleaved", rotary_layers=_SLIDING, pattern=_EVERY_4TH),
+    "cohere2_moe": Model(
+        layout="interleaved", head_dim=128, rotary_layers=_SLIDING,
+        pattern=_EVERY_4TH._replace(unless="first_k_dense_replace"),
+    ),
     "deepseek_v2": Model(**_SQUARING, layout="interleaved"),
     "deepseek_v4": Model(
         layout="interleaved", placement="trail", head_dim=512, share=0.125, scheme="compress_rope_theta",
-        quirks=_READS_BOTH,
+        pattern=Pattern(2, first=1, kind=_COMPRESSED[0], others=_COMPRESSED[1], unless="compress_ratios"),
+        types_key=("compress_ratios", dict(zip((0, 4, 128), (*_SLIDING, *_COMPRESSED), strict=True))),
+        rope_of_type=dict.fromkeys(_COMPRESSED, "compress") | dict.fromkeys(_SLIDING, "main"),
+        indexer=Indexer("interleaved", "trail", layer_type=_COMPRESSED[0]), quirks=_READS_BOTH,
     ),
     "ernie4_5": Model(layout="interleaved", base=500_000, head_dim=128),
     "ernie4_5_vl_moe": Model(
@@ -84,12 +101,19 @@ _TABLE = {
     "openai_privacy_filter": Model(layout="interleaved", base=150_000, head_dim=64, needs_parameters=True),
     "pe_audio_encoder pe_audio_video_encoder pe_video_encoder": Model(layout="interleaved", base=20000, head_dim=128),
     # Adjacent channels form a pair on input; the output has the pairs in halves. `rope_interleave` overrides this.
-    "axk1 axk2 deepseek_v3 deepseek_v32 glm_moe_dsa youtu": Model(**_SQUARING, layout="interleaved_to_half"),
+    "axk1 deepseek_v3 youtu": Model(**_SQUARING, layout="interleaved_to_half"),
+    "axk2 deepseek_v32": Model(**_SQUARING, layout="interleaved_to_half", indexer=_INDEXER),
+    "glm_moe_dsa": Model(**_SQUARING, layout="interleaved_to_half", indexer=_ADJACENT_INDEXER),
     "bailing_hybrid": Model(
         layout="interleaved_to_half", base=6_000_000, squares_factor=True,
+        pattern=Pattern(6, "layer_group_size", others="linear_attention"),
         quirks=Quirks(reads=(_LATENT,), needs_base=True),
     ),
-    "dots3_note": Model(layout="interleaved_to_half", base=80_000_000, needs_parameters=True, quirks=_READS_BOTH),
+    "dots3_note": Model(
+        layout="interleaved_to_half", base=80_000_000, needs_parameters=True,
+        pattern=Pattern(4, first=1, kind="indexed_attention", also=(0,)),
+        indexer=_ADJACENT_INDEXER._replace(layer_type="indexed_attention"), quirks=_READS_BOTH,
+    ),
     "glm4_moe_lite": Model(layout="interleaved_to_half", squares_factor=True, quirks=_READS_BOTH),
     "kimi_k2": Model(
         layout="interleaved_to_half", squares_factor=True, quirks=Quirks(elsewhere=True, reads=(_LATENT,))
@@ -102,7 +126,7 @@ _TABLE = {
         note=Note(
             "queries are multiplied by a * ln(position + 1) + b, learned for each head, as `load_query_scale` says."
         ),
-        squares_factor=True, quirks=_READS_LATENT,
+        no_rope_interval=4, indexer=_ADJACENT_INDEXER, squares_factor=True, quirks=_READS_LATENT,
     ),
     "qwen2_5_omni_dit": Model(layout="interleaved_to_half", head_dim=64, note=Note("it rotates the first head only.")),
     # Inverse rotation.
@@ -118,18 +142,23 @@ _TABLE = {
     "qwen2_5_omni_talker": Model(**_QWEN2, base=1_000_000, head_dim=128),
     "qwen2_5_vl": Model(**_QWEN2, base=1_000_000, prompt=Prompt(rate="tokens_per_second")),
     "qwen2_vl": Model(**_QWEN2, base=1_000_000, prompt=Prompt()),
-    "qwen3_5 qwen3_5_moe": Model(**_QWEN3_5, share=0.25, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
+    "qwen3_5 qwen3_5_moe": Model(
+        **_QWEN3_5, share=0.25, head_dim=256, pattern=_HYBRID, prompt=_SPLIT, quirks=_READS_SHARE
+    ),
     "qwen3_omni_moe": Model(**_QWEN3, base=1_000_000),
     "qwen3_omni_moe_talker": Model(**_QWEN3),
     "qwen3_vl": Model(**_QWEN3, base=500_000, head_dim=128, prompt=_SPLIT),
     "qwen3_vl_moe": Model(**_QWEN3, base=500_000, prompt=_SPLIT),
-    "qwen4_exp": Model(**_QWEN3_5, head_dim=256, prompt=_SPLIT, quirks=_READS_SHARE),
+    "qwen4_exp": Model(
+        **_QWEN3_5, head_dim=256, pattern=_HYBRID._replace(kind="indexed_attention"), prompt=_SPLIT,
+        indexer=Indexer(keys=("indexer_head_dim",), head_dim=None), quirks=_READS_SHARE,
+    ),
     # Two axes: rows and columns. `HunyuanImage3SDPAttention` reads no key of its scaling, which it calls 'custom'.
     "hunyuan_image_3_moe": Model(
         axes=2, plain_types=("2d", "default"), prompt=Prompt(merge=1, centered=True), quirks=_ELSEWHERE
     ),
     "neomme": Model(
-        head_dim=64, axes=2,
+        head_dim=64, axes=2, pattern=_EVERY_6TH_AND_LAST,
         layer_defaults={
             "full_attention": {"rope_theta": 1_000_000.0, "partial_rotary_factor": 0.25},
             "sliding_attention": {"rope_theta": 10000.0, "partial_rotary_factor": 1.0},
@@ -137,61 +166,83 @@ _TABLE = {
         needs_parameters=True, quirks=_READS_SHARE,
     ),
     # A base for each layer type.
-    "gemma3 gemma3n t5gemma2 t5gemma2_decoder": Model(head_dim=256, scheme="rope_local_base_freq", quirks=_BY_LAYER),
+    "gemma3 t5gemma2 t5gemma2_decoder": Model(**_GEMMA3, pattern=_EVERY_6TH),
+    "gemma3n": Model(**_GEMMA3, pattern=Pattern(5)),
     "mimo_v2": Model(head_dim=192, share=0.334, scheme="swa_rope_theta", quirks=_ELSEWHERE),
     "mimo_v2_flash": Model(
+        pattern=Pattern(6, also=(0,)),
         head_dim=192, share=0.334, scheme="swa_rope_theta",
         quirks=Quirks(
             reads=(_SHARE,), needs_layer_types=True, bases={"full_attention": 5000000, "sliding_attention": 10000},
         ),
     ),
-    "modernbert modernbert-decoder": Model(scheme="local_rope_theta", quirks=_MODERN),
-    "olmo3": Model(scheme="olmo3", quirks=Quirks(needs_layer_types=True, bases={"sliding_attention": 500000})),
+    "modernbert modernbert-decoder": Model(
+        scheme="local_rope_theta", pattern=Pattern(3, "global_attn_every_n_layers", first=0), quirks=_MODERN
+    ),
+    "olmo3": Model(
+        scheme="olmo3", pattern=Pattern(4), quirks=Quirks(needs_layer_types=True, bases={"sliding_attention": 500000})
+    ),
     # Some layers have no RoPE.
-    "afmoe kolibri1": Model(head_dim=128, rotary_layers=_SLIDING),
+    "afmoe": Model(head_dim=128, rotary_layers=_SLIDING, pattern=Pattern(4, "global_attn_every_n_layers")),
     "beam": Model(
-        head_dim=128, rotary_layers=_SLIDING, query_factor=QueryFactor(2048, 0.1, "power", layers="without RoPE"),
+        head_dim=128, rotary_layers=_SLIDING, pattern=_EVERY_6TH_AND_LAST,
+        query_factor=QueryFactor(2048, 0.1, "power", layers="without RoPE"),
         note=Note(_QUERY_SCALE, instead=True),
     ),
-    "exaone4 exaone_moe": Model(rotary_layers=_SLIDING),
+    "exaone4 exaone_moe": Model(rotary_layers=_SLIDING, pattern=_EVERY_4TH),
+    "kolibri1": Model(head_dim=128, rotary_layers=_SLIDING, pattern=Pattern(5)),
     # Another partial rotary factor, base or width of a head.
     "apertus": Model(base=12_000_000, needs_parameters=True),
     "bailing_moe_v2": Model(
         share=0.5, prompt=Prompt(rate=2, seconds_first=True, merge=2, diagonal=True), quirks=_ELSEWHERE
     ),
-    "bamba": Model(share=0.5, quirks=Quirks(reads=(_SHARE, "attn_rotary_emb"))),
+    "bamba": Model(
+        share=0.5, pattern=_ALL._replace(indices="attn_layer_indices", others="mamba"),
+        quirks=Quirks(reads=(_SHARE, "attn_rotary_emb")),
+    ),
     "bitnet csm csm_depth_decoder_model evolla flex_olmo mllama": Model(base=500_000),
     "cwm lfm3": Model(base=1_000_000, head_dim=128, needs_parameters=True),
     """
         dia_decoder dia_encoder flint hrm_text internlm3 iquestcoder jetmoe molmo2 qwen3
         qwen3_omni_moe_talker_code_predictor seed_oss
     """: Model(head_dim=128),
-    "diffusion_gemma": Model(
-        head_dim=256, head_dims={"full_attention": 512}, needs_parameters=True, needs_base=True, quirks=_READS_SHARE
-    ),
+    "diffusion_gemma": Model(**_GEMMA4, pattern=_EVERY_6TH_AND_LAST, quirks=_READS_SHARE),
     """
-        dots3_note_audio_encoder glm4_moe glmasr_encoder nemotron persimmon phi recurrent_gemma
+        dots3_note_audio_encoder glm4_moe glmasr_encoder nemotron persimmon phi
     """: Model(share=0.5, quirks=_READS_SHARE),
-    "embedding_gemma2 gemma4 gemma4_unified": Model(
-        head_dim=256, head_dims={"full_attention": 512}, needs_parameters=True, needs_base=True
+    "recurrent_gemma": Model(
+        share=0.5, pattern=Pattern(3, kind="attention", others="recurrent"), quirks=_READS_SHARE
     ),
-    "emu3 lfm2 lfm2_moe minimax mixtral phimoe": Model(base=1_000_000),
+    "embedding_gemma2": Model(**_GEMMA4, pattern=_EVERY_6TH_AND_LAST._replace(key="sliding_window_pattern")),
+    "emu3 mixtral phimoe": Model(base=1_000_000),
     "esm": Model(position_embedding_type="rotary"),
     "fuyu": Model(base=25000, share=0.5, quirks=_ELSEWHERE),
     "gemma gemma2 t5_gemma_module vaultgemma": Model(head_dim=256),
+    "gemma4 gemma4_unified": Model(**_GEMMA4, pattern=_EVERY_6TH_AND_LAST),
     "gpt_neox": Model(share=0.25, quirks=_GPT_NEOX),
     "gpt_oss": Model(base=150_000, head_dim=64, needs_parameters=True),
     "granitemoehybrid": Model(position_embedding_type="rope"),
     "gte": Model(base=160_000),
     "higgs_audio_v2": Model(base=500_000, head_dim=128, needs_parameters=True, quirks=Quirks(needs_base=True)),
     "hy_v3": Model(base=11_158_840, head_dim=128),
-    "hy_v4": Model(**_SQUARING, head_dim=64),
+    "hy_v4": Model(**_SQUARING, head_dim=64, indexer=Indexer(placement="trail", step=4)),
     "internlm2": Model(quirks=_ELSEWHERE),
     "interns1_pro": Model(base=5_000_000, quirks=_ELSEWHERE),
     "jina_embeddings_v3": Model(base=20000),
-    "laguna mellum": Model(head_dim=128, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
+    "laguna mellum": Model(
+        head_dim=128, pattern=_ALL, needs_parameters=True, needs_base=True, quirks=_READS_SHARE
+    ),
+    "lfm2 lfm2_moe": Model(base=1_000_000, pattern=_ALL._replace(indices="full_attn_idxs", others="conv")),
     "minimax_m2": Model(base=5_000_000, head_dim=128, quirks=Quirks(reads=(_SHARE, "rotary_dim"))),
-    "minimax_m3_vl": Model(base=5_000_000, head_dim=128, quirks=Quirks(reads=(_SHARE, "rotary_dim"), needs_share=True)),
+    "minimax": Model(base=1_000_000, pattern=Pattern(2, first=0, others="linear_attention")),
+    "minimax_m3_vl": Model(
+        base=5_000_000, head_dim=128,
+        types_key=("sparse_attention_config.sparse_attention_freq", {0: "full_attention", 1: "minimax_m3_sparse"}),
+        indexer=Indexer(
+            keys=("index_head_dim", "sparse_attention_config.sparse_index_dim"), layer_type="minimax_m3_sparse"
+        ),
+        quirks=Quirks(reads=(_SHARE, "rotary_dim"), needs_share=True),
+    ),
     "ministral3": Model(base=1_000_000, head_dim=128, needs_parameters=True, quirks=Quirks(needs_base=True)),
     "muse_glimmer_assistant": Model(base=500_000, head_dim=128),
     "muse_spark": Model(
@@ -200,7 +251,8 @@ _TABLE = {
     "nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp": Model(share=0.5, quirks=_STREAMING),
     "neucodec xcodec2": Model(head_dim=64, note=Note(_HEADS)),
     "nomic_bert": Model(base=1000, quirks=Quirks(reads=("rotary_emb_fraction", "rotary_emb_base"))),
-    "qwen3_next": Model(share=0.25, head_dim=256, quirks=_READS_SHARE),
+    "olmo_hybrid": Model(pattern=_HYBRID._replace(key=None)),
+    "qwen3_next": Model(share=0.25, head_dim=256, pattern=_HYBRID, quirks=_READS_SHARE),
     "seamless_m4t wav2vec2-bert wav2vec2-conformer": Model(
         position_embedding_type="rotary", note=Note(_HIDDEN), quirks=_CONFORMER
     ),
@@ -212,7 +264,10 @@ _TABLE = {
     "timesfm2_5": Model(head_dim=80),
     "voxtral_realtime_encoder": Model(head_dim=64),
     "zamba2": Model(head_key="attention_head_dim"),
-    "zaya": Model(head_dim=128, share=0.5, needs_parameters=True, needs_base=True, quirks=_READS_SHARE),
+    "zaya": Model(
+        head_dim=128, share=0.5, pattern=_ALL._replace(kind="hybrid"), needs_parameters=True, needs_base=True,
+        quirks=_READS_SHARE,
+    ),
     # Other facts.
     "clvp": Model(),  # as its encoder is, in configs that leave it out
     "clvp_encoder": Model(note=Note("it also rotates the values.")),
@@ -222,13 +277,13 @@ _TABLE = {
     "nemotron3_diarization_audio": Model(quirks=_READS_SHARE),
     "phi3 phi4_multimodal": Model(quirks=Quirks(reads=(_SHARE,), original_length=4096)),
     "step3p7": Model(head_dim=128, needs_parameters=True),
-    "ultrabert": Model(needs_parameters=True),
+    "ultrabert": Model(needs_parameters=True, pattern=Pattern(3, unless="attention_windows")),
     # The usual facts.
     """
         arcee aria chameleon dbrx deepseek_ocr2 deepseek_ocr2_encoder diffllama doge dots1 esmc eurobert falcon
         falcon_h1 gradium_phonon_tts granite granite4_vision granite_docling granite_swa granitemoe granitemoe_swa
         granitemoeshared hunyuan_v1_dense hunyuan_v1_moe hyperclovax idefics jais2 kyutai_speech_to_text lasr_encoder
-        llama mimi mimi_decoder mimi_encoder ministral mistral moshi olmo olmo2 olmo_hybrid olmoe pocket_tts
+        llama mimi mimi_decoder mimi_encoder ministral mistral moshi olmo olmo2 olmoe pocket_tts
         pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder qwen2
         qwen2_moe qwen3_moe starcoder2 unlimited_ocr voxtral_realtime
     """: Model(),

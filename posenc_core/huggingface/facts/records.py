@@ -123,6 +123,48 @@ class Note(NamedTuple):
     flag: str | None = None
 
 
+class Pattern(NamedTuple):
+    """The types of layers in a config without `layer_types`: of each `step` layers, one has the type `kind`.
+
+    Attributes:
+        step: the number of layers.
+        key: the key of that number, whose default is `step`; None if it is fixed.
+        first: the index of the first layer of this type; None for `step - 1`.
+        kind, others: the two types.
+        also: other indices of layers of this type, negative from the end.
+        indices: a key that lists the layers of this type.
+        unless: a key that makes the types others.
+    """
+
+    step: int
+    key: str | None = None
+    first: int | None = None
+    kind: str = "full_attention"
+    others: str = "sliding_attention"
+    also: tuple[int, ...] = ()
+    indices: str = ""
+    unless: str = ""
+
+
+class Indexer(NamedTuple):
+    """The RoPE of the indexer of sparse attention, which selects keys for each query, where it is not the attention's.
+
+    Attributes:
+        layout, placement: as in `Rotary`.
+        keys: the keys of the width of its heads, or paths of keys; the last that is given counts.
+        head_dim: the default of that width; None if there is no indexer without the key.
+        layer_type: the layers that have one; None for all.
+        step: every so many layers select keys, as others do as the layer before.
+    """
+
+    layout: Layout = "half"
+    placement: Placement = "lead"
+    keys: tuple[str, ...] = ("index_head_dim",)
+    head_dim: int | None = 128
+    layer_type: str | None = None
+    step: int = 1
+
+
 class Quirks(NamedTuple):
     """Keys of a model's config that transformers reads otherwise than `load_rope` does.
 
@@ -169,6 +211,9 @@ class Model(NamedTuple):
         head_dims: pairs of a layer type and its width of a head, if layer types differ.
         layer_defaults: the defaults of the parameters of a layer type.
         rotary_layers: the layer types with RoPE, if others have none.
+        pattern: the types of layers, for configs without `layer_types`.
+        types_key: a key that has a number for each layer, and the layer type of each number.
+        rope_of_type: the names under which `rope_parameters` has those of layer types, if others.
         no_rope_interval: the steps from one layer without RoPE to the next, unless a key says another; negative if they
             are counted back from the last layer.
         needs_parameters: whether the config must have RoPE parameters, as the model has a scaling or different layer
@@ -179,6 +224,7 @@ class Model(NamedTuple):
         refused: why the RoPE cannot be loaded, if the config has not the keys of the model's authors.
         prompt: how the positions of images and videos are counted; None if it is not known.
         query_factor: the factor of queries.
+        indexer: the RoPE of the indexer of sparse attention.
         squares_factor: whether the softmax scale is multiplied by the square of YaRN's factor (`yarn_apply_mscale`).
         note: another use of positions.
         quirks: what transformers reads otherwise.
@@ -201,6 +247,9 @@ class Model(NamedTuple):
     head_dims: Mapping[str, int] = {}
     layer_defaults: Mapping[str, Mapping[str, float]] = {}
     rotary_layers: tuple[str, ...] = ()
+    pattern: Pattern | None = None
+    types_key: tuple[str, Mapping[int, str]] | None = None
+    rope_of_type: Mapping[str, str] = {}
     no_rope_interval: int | None = None
     needs_parameters: bool = False
     needs_base: bool = False
@@ -209,6 +258,7 @@ class Model(NamedTuple):
     refused: str | None = None
     prompt: Prompt | None = None
     query_factor: QueryFactor | None = None
+    indexer: Indexer | None = None
     squares_factor: bool = False
     note: Note | None = None
     quirks: Quirks = Quirks()
