@@ -12,10 +12,13 @@ from ..encodings import DualChunk
 from ..encodings.remapping import inner_rotary
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import FLAGS, LENGTHS, get_values, read
+from ..huggingface.config import FLAGS, LENGTHS, contents, find_text, get_values
 from ..huggingface.dual_chunk import KEY as CHUNKS
-from ..huggingface.load_layers import INTERVAL, ROTATED, list_layers, name_layers
+from ..huggingface.facts.models import find_model
+from ..huggingface.indexer import INDEXER
+from ..huggingface.load_layers import DRAFT, INTERVAL, ROTATED, list_layers, name_layers
 from ..huggingface.parameters import LAYER_BASES, list_types
+from ..huggingface.parts import find_part, is_tower
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
 from .causes import Cause, causes
@@ -25,7 +28,7 @@ LONGEST = 2**17  # positions that are compared where no config says a length
 SWITCHES = (*FLAGS, "position_embedding_type", ROTATED, INTERVAL, LAYER_BASES, "layer_types", "model_type")
 Texts: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
 Pair: TypeAlias = tuple[
-    str | None, tuple[int, ...], RotaryEncoding | DualChunk | None, RotaryEncoding | DualChunk | None
+    str | None, str | None, tuple[int, ...], RotaryEncoding | DualChunk | None, RotaryEncoding | DualChunk | None
 ]
 RELAY = "the same frequencies; the channels are paired otherwise: re-lay the weights by `posenc relayout`"
 REORDERED = "the result has its channels in another order, on which no attention score depends"
@@ -36,6 +39,7 @@ class SameLayers:
     """The comparison of layers that rotate alike in each of the two models.
 
     Attributes:
+        part: `"indexer"` or `"mtp"`; None for the attention.
         layer_type: their type; None if layers have no types, or these layers are not all of one type.
         indices: the layers, from 0; none if they are all layers, or a config does not say which layer has which type.
         same: whether they rotate alike in all sequences that were compared.
@@ -46,6 +50,7 @@ class SameLayers:
         remarks: sentences about what differs on purpose.
     """
 
+    part: str | None = None
     layer_type: str | None
     indices: tuple[int, ...] = ()
     same: bool
@@ -71,7 +76,7 @@ class SameLayers:
     @property
     def name(self) -> str:
         """The layers in words, such as "layers 0–2, 4–6"."""
-        return name_layers(self.layer_type, self.indices)
+        return ": ".join(filter(None, (self.part, name_layers(self.layer_type, self.indices))))
 
     def __str__(self) -> str:
         return "\n".join(
@@ -131,6 +136,7 @@ def compare_rope(
     b: Any,
     *,
     layer_type: str | None = None,
+    part: str | None = None,
     any_layout: bool = False,
     positions: int | None = None,
     tolerance: float = TOLERANCE,
@@ -145,6 +151,8 @@ def compare_rope(
     Args:
         a, b: anything that `load_rope` takes: files, folders, dicts, config objects.
         layer_type: the layers to compare; all by default.
+        part: the part to compare, as in `load_layers`: `"indexer"`, `"mtp"` or a nested config such as `"vision"`. The
+            default is the attention of the text model, and its indexers if both have some.
         any_layout: whether to ignore which channels form a pair, where a format permutes the weights accordingly.
         positions: how many positions to compare; by default the longest length that either config says, or 131,072.
         tolerance: between 0 and 1; one rotated entry rounded to bfloat16 is off by 2**-9.
@@ -165,34 +173,45 @@ def compare_rope(
     check_tolerance(tolerance)
     check_type("layer_type", layer_type, str | None, "a string or None")
     any_layout = check_flag("any_layout", any_layout)
-    texts = _read("a", a), _read("b", b)
-    pairs = (None if layer_type else _by_index(texts)) or [*_by_type(a, b, layer_type)]
-    length = positions or max(_longest(one, other, texts) for *_, one, other in pairs)
+    check_type("part", part, str | None, "a string or None")
+    names = _name(a, "A"), _name(b, "B")
+    a, b = _read("a", a, part), _read("b", b, part)
+    texts = find_text(a), find_text(b)
+    pairs: list[Pair]
+    if is_tower(a) or is_tower(b):
+        pairs = [(None, None, (), load_rope(a), load_rope(b))]
+    else:
+        own = part if part in (INDEXER, DRAFT) else None
+        pairs = _pairs(texts, layer_type, own)
+        if own is None and all(find_model(text).indexer for text in texts):
+            pairs += _pairs(texts, layer_type, INDEXER)
+    length = positions or max((_longest(one, other, texts) for *_, one, other in pairs), default=LONGEST)
     layers = tuple(_layers(pair, texts, length, any_layout=any_layout, tolerance=tolerance) for pair in pairs)
     return Comparison(
         same=all(layer.same for layer in layers),
-        a=_name(a, "A"),
-        b=_name(b, "B"),
+        a=names[0],
+        b=names[1],
         positions=length,
         tolerance=tolerance,
         layers=layers,
     )
 
 
-def _read(name: str, config: Any) -> dict[str, Any]:
-    """Return the config of the text model; an error names the argument of which there are two."""
+def _read(name: str, config: Any, part: str | None) -> dict[str, Any]:
+    """Return the config of a model or of a nested part; an error names the argument of which there are two."""
     try:
-        return read(config)
+        content = contents(config)
+        return content if part in (INDEXER, DRAFT) else find_part(content, part)
     except (TypeError, ValueError, FileNotFoundError) as error:
         raise type(error)(str(error).replace("`config`", f"`{name}`")) from error
 
 
-def _by_index(texts: Texts) -> list[Pair]:
-    """Return the pairs of encodings with their layers; nothing if a config does not say which layer has which type."""
-    listed = [list_layers(text) for text in texts]
-    if any(layers is None and layer_types(text) for layers, text in zip(listed, texts, strict=True)):
-        return []
-    a, b = (layers or (load_rope(text),) for layers, text in zip(listed, texts, strict=True))
+def _pairs(texts: Texts, layer_type: str | None, part: str | None) -> list[Pair]:
+    """Return the pairs of encodings with their layers: by index, or else by type."""
+    listed = [None if layer_type else list_layers(text, part) for text in texts]
+    if layer_type or any(layers is None and layer_types(text) for layers, text in zip(listed, texts, strict=True)):
+        return [*_by_type(*texts, layer_type, part)]
+    a, b = ((load_rope(text, part=part),) if one is None else one for one, text in zip(listed, texts, strict=True))
     count = max(len(a), len(b))
     a, b = (layers[:1] * count if len(set(layers)) == 1 else layers for layers in (a, b))
     if len(a) != len(b):
@@ -202,8 +221,9 @@ def _by_index(texts: Texts) -> list[Pair]:
         )
     groups: dict[Any, list[int]] = {}
     for index, pair in enumerate(zip(a, b, strict=True)):
-        groups.setdefault(pair, []).append(index)
-    return [(*_describe(indices, count, texts), *pair) for pair, indices in groups.items()]
+        if part is None or pair != (None, None):
+            groups.setdefault(pair, []).append(index)
+    return [(part, *_describe(indices, count, texts), *pair) for pair, indices in groups.items()]
 
 
 def _describe(indices: list[int], count: int, texts: Texts) -> tuple[str | None, tuple[int, ...]]:
@@ -217,7 +237,7 @@ def _describe(indices: list[int], count: int, texts: Texts) -> tuple[str | None,
     return name, () if is_whole else tuple(indices)
 
 
-def _by_type(a: Any, b: Any, layer_type: str | None) -> Iterator[Pair]:
+def _by_type(a: Any, b: Any, layer_type: str | None, part: str | None) -> Iterator[Pair]:
     """Yield each layer type with its two encodings; a config without types has all its layers compared with each."""
     types = layer_types(a), layer_types(b)
     names: tuple[str | None, ...] = tuple(dict.fromkeys((*types[0], *types[1]))) or (None,)
@@ -230,22 +250,22 @@ def _by_type(a: Any, b: Any, layer_type: str | None) -> Iterator[Pair]:
                     f"`layer_type` must be a type that both have, as {side} has no {shown(name)} among {shown(own)}."
                 )
         one, other = (
-            load_rope(config, layer_type=name if own else None) for config, own in zip((a, b), types, strict=True)
+            load_rope(config, layer_type=name if own else None, part=part)
+            for config, own in zip((a, b), types, strict=True)
         )
-        yield name, (), one, other
+        yield part, name, (), one, other
 
 
 def _layers(pair: Pair, texts: Texts, positions: int, *, any_layout: bool, tolerance: float) -> SameLayers:
-    name, indices, a, b = pair
+    part, name, indices, a, b = pair
+    kind: dict[str, Any] = {"part": part, "layer_type": name, "indices": indices}
     if a is None or b is None:
         same = a is b
         found = () if same else _given(SWITCHES, texts)
-        return SameLayers(
-            layer_type=name, indices=indices, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found
-        )
+        return SameLayers(**kind, same=same, rotates_a=a is not None, rotates_b=b is not None, causes=found)
     if a.remapping != b.remapping:
         found = _given((CHUNKS,), texts)
-        return SameLayers(layer_type=name, indices=indices, same=False, rotates_a=True, rotates_b=True, causes=found)
+        return SameLayers(**kind, same=False, rotates_a=True, rotates_b=True, causes=found)
     a, b = inner_rotary(a), inner_rotary(b)
     options: dict[str, Any] = {"any_layout": any_layout, "tolerance": tolerance}
     at_lengths: list[dict[str, Any]] = [
@@ -259,8 +279,7 @@ def _layers(pair: Pair, texts: Texts, positions: int, *, any_layout: bool, toler
     same = all(found.same for found in differences)
     remarks = (REORDERED,) if same and a.pairing.split == b.pairing.split and a.pairing != b.pairing else ()
     return SameLayers(
-        layer_type=name,
-        indices=indices,
+        **kind,
         same=same,
         rotates_a=True,
         rotates_b=True,

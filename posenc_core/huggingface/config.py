@@ -34,7 +34,7 @@ COUNTS = (
 )  # fmt: skip
 TEXTS = (
     "thinker_config", "vlm_config", "text_config", "llm_config", "language_config", "language_model_config",
-    "lm_config",
+    "lm_config", "transformer_layer_config",
 )  # fmt: skip
 DEEPEST, MOST_VALUES = 50, 2**20  # of a config, which is a Python object
 SPELLED = (*ROPES, *BASES, *LOCAL_BASES, *SHARES, *WIDTHS, "head_dim", "model_type")

@@ -155,7 +155,7 @@ def _assume_facts(name: str | None, config: Config, whole: Config | None) -> Fac
     known = model in MODELS or (model in OTHERS and OTHERS[model].never)
     if not texts and (known or rotary or whole is not None):
         return Rope()
-    if name in PARTS or known:
+    if name in PARTS or known or (name is None and texts):  # such as the config of a model that drafts tokens
         return ()
     raise ValueError(f"`model_type` must be one that is known, because it determines the encoding, got {shown(name)}.")
 

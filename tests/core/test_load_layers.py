@@ -1,9 +1,11 @@
 """Which layer has which rotation: by every key and every format that says it, and in comparisons of models."""
 
 import json
+import sys
 
 import pytest
 
+from posenc_backends.cli.main import main
 from posenc_core import Rotary
 from posenc_core.analysis import compare_rope
 from posenc_core.analysis.explain import explain
@@ -27,6 +29,8 @@ DEEPSEEK = {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "num_hidden_la
 GLM = DEEPSEEK | {"model_type": "glm_moe_dsa"}
 MINIMAX = {"model_type": "minimax_m3_vl", "num_hidden_layers": 3, "partial_rotary_factor": 0.5}
 DEEPSEEK_V4 = {"model_type": "deepseek_v4", "num_hidden_layers": 5, "compress_ratios": [0, 128, 4, 128, 4, 0]}
+TOWER = {"model_type": "qwen2_5_vl", "hidden_size": 1280, "num_heads": 16, "depth": 3, "patch_size": 14}
+VISION = {"model_type": "qwen2_5_vl", "vision_config": TOWER}
 FLUX = {"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "num_layers": 2}
 
 
@@ -159,9 +163,7 @@ def test_layers_that_predict_more_tokens(config, expected):
 
 
 def test_layers_of_a_tower():
-    vision = {"model_type": "qwen2_5_vl", "hidden_size": 1280, "num_heads": 16, "depth": 3, "patch_size": 14}
-    layers = load_layers({"model_type": "qwen2_5_vl", "vision_config": vision}, part="vision")
-    assert layers == (load_rope({"model_type": "qwen2_5_vl", "vision_config": vision}, part="vision"),) * 3
+    assert load_layers(VISION, part="vision") == (load_rope(VISION, part="vision"),) * 3
 
 
 @pytest.mark.parametrize(
@@ -289,3 +291,54 @@ def test_configs_of_diffusers_and_timm_have_one_answer(config):
 def test_the_words_for_layers_say_which_do_not_rotate():
     assert str(load_position(SMOLLM3)).startswith("rotates queries and keys of all layers but 3, 7: Rotary(")
     assert "layers without rotation: 2" in str(load_position(COHERE2))
+
+
+SPECULATOR = {"speculators_model_type": "eagle3", "transformer_layer_config": LLAMA | {"num_hidden_layers": 1}}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "part", "expected"),
+    [
+        (LLAMA, SPECULATOR, None, [("all layers", True)]),
+        (LLAMA | {"rope_theta": 1e4}, SPECULATOR, None, [("all layers", False)]),
+        (SMOLLM3, SPECULATOR, None, [("layers 0–2, 4–6", True), ("layers 3, 7", False)]),
+        (DEEPSEEK, GLM, None, [("all layers", True), ("indexer: all layers", False)]),
+        (GLM, GLM | {"indexer_rope_interleave": True}, None, [("all layers", True), ("indexer: all layers", True)]),
+        (
+            GLM,
+            GLM | {"index_topk_freq": 4},
+            "indexer",
+            [("indexer: layers 0–1, 5", True), ("indexer: layers 2–4", False)],
+        ),
+        (DEEPSEEK, DEEPSEEK | {"model_type": "deepseek_v3"}, None, [("all layers", True)]),
+        (
+            DEEPSEEK | {"num_nextn_predict_layers": 1},
+            GLM | {"num_nextn_predict_layers": 1},
+            "mtp",
+            [("mtp: all layers", True)],
+        ),
+        (VISION, VISION | {"text_config": LLAMA}, "vision", [("all layers", True)]),
+        (VISION, VISION | {"vision_config": TOWER | {"num_heads": 8}}, "vision", [("all layers", False)]),
+    ],
+    ids=str,
+)
+def test_parts_are_compared(a, b, part, expected):
+    found = compare_rope(a, b, part=part)
+    assert [(layers.name, layers.same) for layers in found.layers] == expected
+
+
+def test_a_model_that_drafts_tokens_is_read():
+    assert load_position(SPECULATOR).parts == (("transformer_layer", load_position(LLAMA)),)
+    assert [group.name for group in explain(SPECULATOR)] == ["all layers"]
+
+
+@pytest.mark.parametrize(("other", "status"), [(LLAMA, 0), (LLAMA | {"rope_theta": 1e4}, 1)])
+def test_configs_are_compared_without_rich(other, status, tmp_path, monkeypatch, capsys):
+    paths = [tmp_path / name for name in ("a.json", "b.json")]
+    for path, config in zip(paths, (LLAMA, other), strict=True):
+        path.write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "rich", None)
+    for name in [name for name in sys.modules if name.startswith(("rich.", "posenc_backends.cli.same.tables"))]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main(["same", *map(str, paths)]) == status
+    assert capsys.readouterr().out.startswith("different" if status else "the same")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
+
+from posenc_core.analysis.same import compare_rope
 
 from ..parser import CANNOT_RUN, Help
 
@@ -25,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", type=Path, metavar="A", help="a config, or its folder, in any format that load_rope reads")
     parser.add_argument("b", type=Path, metavar="B", help="another config")
     parser.add_argument("--layer-type", metavar="TYPE", help="only these layers, such as full_attention")
+    parser.add_argument("--part", metavar="PART", help="only this part, such as vision, indexer or mtp")
     parser.add_argument(
         "--any-layout",
         action="store_true",
@@ -49,14 +54,12 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         The exit status: 0 if they describe the same rotation, 1 if they do not, 2 if they cannot be compared.
     """
-    from .tables import same
-
     try:
-        found = same(
+        comparison = compare_rope(
             options.a,
             options.b,
-            path=options.json,
             layer_type=options.layer_type,
+            part=options.part,
             any_layout=options.any_layout,
             positions=options.positions,
             tolerance=options.tolerance,
@@ -64,4 +67,15 @@ def run(options: argparse.Namespace) -> int:
     except (ArithmeticError, LookupError, AttributeError) as error:  # status 1 of a traceback would mean: they differ
         print(f"posenc: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    return 0 if found else 1
+    if options.json is not None:
+        text = json.dumps(asdict(comparison), indent=1, allow_nan=False, ensure_ascii=False, default=str)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    try:
+        from .tables import show
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("rich"):
+            raise
+        print(comparison)  # noqa: T201
+    else:
+        show(comparison)
+    return 0 if comparison.same else 1

@@ -1,11 +1,8 @@
-"""Compare the RoPE of two configs: tables in the terminal, JSON."""
+"""Tables in the terminal of what two configs have in common."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,7 +12,7 @@ from rich.table import Table
 
 from posenc_core.analysis.causes import Cause
 from posenc_core.analysis.differences import Difference, PairDifference
-from posenc_core.analysis.same import Comparison, SameLayers, compare_rope
+from posenc_core.analysis.same import Comparison, SameLayers
 
 MAX_ROWS = 10  # of the table of pairs
 REMARK = (
@@ -24,26 +21,9 @@ REMARK = (
 )
 
 
-def same(a: Path, b: Path, *, path: Path | None = None, **options: Any) -> bool:
-    """Print the comparison of two configs, and write it to `path` as JSON; return whether they are the same.
-
-    Args:
-        a, b: configs, or their folders.
-        path: a JSON file.
-        options: those of `compare_rope`.
-    Raises:
-        OSError: if a file cannot be read or written.
-        TypeError, ValueError: if a config is not supported.
-    """
-    comparison = compare_rope(a, b, **options)
-    if path is not None:
-        text = json.dumps(asdict(comparison), indent=1, allow_nan=False, ensure_ascii=False, default=str)
-        path.write_text(text + "\n", encoding="utf-8")
-    _print(Console(highlight=False), comparison)
-    return comparison.same
-
-
-def _print(console: Console, comparison: Comparison) -> None:
+def show(comparison: Comparison) -> None:
+    """Print a comparison of two configs."""
+    console = Console(highlight=False)
     verdict = "the same rotation" if comparison.same else "different rotations"
     console.print(f"[bold]{verdict}[/] at the positions 0 … {comparison.positions - 1:,}")
     console.print(_grid([("A", comparison.a), ("B", comparison.b)]), "", sep="\n")
