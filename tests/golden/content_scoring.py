@@ -46,6 +46,24 @@ NEWER = (
         ),
         20260701,
     ),
+    (
+        (
+            (
+                "ShawBias for each head, the past, not scaled",
+                SHAW | {"per_head": True, "sides": "past", "scaled": False},
+                {"start": 2},
+                True,
+            ),
+            (
+                "ShawBias for each head, positions of each row",
+                SHAW | {"per_head": True, "applies_to": "keys"},
+                GIVEN,
+                False,
+            ),
+            ("ShawBias, the past, positions of each row", SHAW | {"sides": "past"}, GIVEN, False),
+        ),
+        20180912,
+    ),
 )
 
 Arrays = dict[str, Any]
@@ -106,7 +124,8 @@ def _shapes(encoding: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     if encoding["kind"] == "TransformerXLBias":
         columns = HEADS * WIDTH
         return {"u": (HEADS, WIDTH), "v": (HEADS, WIDTH), "W_r": (encoding.get("dim", columns), columns)}
-    rows = (2 * encoding["max_distance"] + 1, WIDTH)
+    rows = (1 + encoding["max_distance"] * (1 if encoding.get("sides") == "past" else 2), WIDTH)
+    rows = (HEADS, *rows) if encoding.get("per_head") else rows
     return {"key_table": rows} | ({} if encoding.get("applies_to") == "keys" else {"value_table": rows})
 
 
@@ -201,7 +220,13 @@ def _row(golden_case: dict[str, Any], b: int, i: int, j: int) -> int:
     """Return the table row for the offset of key j from query i, clipped as in the paper."""
     limit = golden_case["encoding"]["max_distance"]
     offset = _place(golden_case, "key_positions", b, j) - _place(golden_case, "query_positions", b, i)
-    return max(-limit, min(limit, offset)) + limit
+    return max(-limit, min(0 if golden_case["encoding"].get("sides") == "past" else limit, offset)) + limit
+
+
+def _vector(golden_case: dict[str, Any], table: Any, b: int, h: int, i: int, j: int) -> Any:
+    """Return the row of a table for the offset of key j from query i."""
+    own = table[h] if golden_case["encoding"].get("per_head") else table
+    return own[_row(golden_case, b, i, j)]
 
 
 def _attended(golden_case: dict[str, Any], arrays: Arrays, b: int, h: int) -> list[list[Any]]:
@@ -214,14 +239,15 @@ def _attended(golden_case: dict[str, Any], arrays: Arrays, b: int, h: int) -> li
         grown = {j: mp.exp(scores[i][j] + _added(golden_case, arrays, scores, b, h, i, j)) for j in seen}
         total = mp.fsum(grown.values())
         sums = [
-            mp.fsum(grown[j] * (v[j][c] + _value(golden_case, arrays, b, i, j, c)) for j in seen) for c in range(WIDTH)
+            mp.fsum(grown[j] * (v[j][c] + _value(golden_case, arrays, b, h, i, j, c)) for j in seen)
+            for c in range(WIDTH)
         ]
         result.append([x / total for x in sums])
     return result
 
 
-def _value(golden_case: dict[str, Any], arrays: Arrays, b: int, i: int, j: int, column: int) -> Any:
-    return arrays["value_table"][_row(golden_case, b, i, j)][column] if "value_table" in arrays else 0
+def _value(golden_case: dict[str, Any], arrays: Arrays, b: int, h: int, i: int, j: int, column: int) -> Any:
+    return _vector(golden_case, arrays["value_table"], b, h, i, j)[column] if "value_table" in arrays else 0
 
 
 def _biased(golden_case: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
@@ -231,7 +257,8 @@ def _biased(golden_case: dict[str, Any], arrays: Arrays, scores: Any, b: int, h:
 def _added(golden_case: dict[str, Any], arrays: Arrays, scores: Any, b: int, h: int, i: int, j: int) -> Any:
     q, k = arrays["q"][b][h][i], arrays["k"][b][h][j]
     if golden_case["encoding"]["kind"] == "ShawBias":
-        return dot(q, arrays["key_table"][_row(golden_case, b, i, j)]) / mp.sqrt(WIDTH)
+        root = mp.sqrt(WIDTH) if golden_case["encoding"].get("scaled", True) else 1
+        return dot(q, _vector(golden_case, arrays["key_table"], b, h, i, j)) / root
     query, key = (_place(golden_case, f"{name}_positions", b, index) for name, index in (("query", i), ("key", j)))
     newer: dict[str, Callable[[], Any]] = {
         "DecomposedBias": lambda: decomposed(golden_case["encoding"], arrays, q, query, key),

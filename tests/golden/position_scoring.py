@@ -22,6 +22,7 @@ def scoring_constants() -> Iterator[dict[str, Any]]:
     for heads, settings in (
         (12, {"slopes": "geometric"}),
         (5, {"slopes": "geometric", "max_bias": 5.5}),
+        (3, {"slopes": [0.75, 0.0, 0.1]}),
         (71, {"max_bias": 16}),
         (3, {"sides": "past"}),
     ):
@@ -45,7 +46,9 @@ def scoring_constants() -> Iterator[dict[str, Any]]:
 def _slopes(heads: int, settings: dict[str, Any]) -> dict[str, Any]:
     encoding = {"kind": "Alibi", "num_heads": heads, **settings}
     keys = [0, FAR - 5, FAR - 1, FAR, FAR + 1, FAR + 7]
-    slopes = [mp.mpf(rounded(mp.power(2, -exponent))) for exponent in _exponents(heads, **settings)]
+    given = settings.get("slopes")
+    powers = given if isinstance(given, list) else [mp.power(2, -n) for n in _exponents(heads, **settings)]
+    slopes = [mp.mpf(rounded(slope)) for slope in powers]
     far = [max(FAR - key, 0) if settings.get("sides") == "past" else abs(FAR - key) for key in keys]
     bias = [[[-rounded(slope * d) for d in far]] for slope in slopes]
     name = ", ".join(["Alibi", f"{heads} heads", *(f"{name} {value}" for name, value in settings.items())])

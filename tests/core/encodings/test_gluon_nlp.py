@@ -40,10 +40,10 @@ def test_two_columns_divide_zero_by_zero_in_its_sinusoids_and_not_in_ours():
 
 def test_shaw():
     """Its table has a vector for each head, and negative offsets count from the end of it: rows 0, 1, …, -2, -1."""
-    table = RNG.normal(size=(2 * FARTHEST + 1, WIDTH))
-    theirs = np.tile(np.roll(table, -FARTHEST, axis=0), HEADS).reshape(-1, HEADS, WIDTH)
+    table = RNG.normal(size=(HEADS, 2 * FARTHEST + 1, WIDTH))
+    theirs = np.roll(table, -FARTHEST, axis=1).swapaxes(0, 1)
     wanted = np.einsum("bhqc,qkhc->bhqk", Q, theirs[OFFSETS]) / np.sqrt(WIDTH)
-    encoding = ShawBias(num_heads=HEADS, head_dim=WIDTH, max_distance=FARTHEST, applies_to="keys")
+    encoding = ShawBias(num_heads=HEADS, head_dim=WIDTH, max_distance=FARTHEST, applies_to="keys", per_head=True)
     np.testing.assert_allclose(scores(encoding, key_table=table), wanted, rtol=0, atol=1e-13)
 
 
