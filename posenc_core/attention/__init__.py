@@ -8,6 +8,4 @@ from .attend import attention_weights as attention_weights
 from .attend import check_mask as check_mask
 from .attend import grouped as grouped
 from .attend import merge_heads as merge_heads
-from .attend import scored as scored
 from .attend import split_heads as split_heads
-from .attend import weigh as weigh

@@ -84,6 +84,20 @@ class Position:
         return None
 
 
+class Additions(NamedTuple):
+    """What attention adds to scores, and which keys it hides: of all queries and keys, or of a block.
+
+    Attributes:
+        position: a `Position`, or None; `attend_by_block` needs `AtPositions`, which can be cut.
+        bias: a term added to the scores, or None.
+        mask: True where a query sees a key, or None; for `attend_by_block` also a function that computes it.
+    """
+
+    position: Any = None
+    bias: Array | None = None
+    mask: Any = None
+
+
 def attend(  # noqa: PLR0913 - all that can be said of a call
     q: A,
     k: A,
@@ -128,41 +142,30 @@ def attend(  # noqa: PLR0913 - all that can be said of a call
     (1, 2, 3, 8)
     """
     check_values(v, k)
-    check_fit(q, k, position, bias, mask)
+    check_fit(q, k, Additions(position, bias, mask))
     if check_flag("is_causal", is_causal):
         queries, keys = q.shape[-2], k.shape[-2]
         if not (is_static(queries) and is_static(keys)):  # a kernel might count unequal ones from the end
-            visible = _causal_mask(q, k)
-            mask, is_causal = visible if mask is None else all_of(visible, mask), False
+            mask, is_causal = _causal_mask(q, k, mask), False
         elif queries != keys:
             raise ValueError(
                 f"`is_causal` must be False for {queries} queries and {keys} keys; give "
                 "`mask=causal(query_positions, key_positions)`."
             )
-    return attend_checked(q, k, v, position=position, bias=bias, mask=mask, is_causal=is_causal, dropout=dropout)
+    return attend_checked(q, k, v, Additions(position, bias, mask), is_causal=is_causal, dropout=dropout)
 
 
-def attend_checked(  # noqa: PLR0913 - all that can be said of a call
-    q: A,
-    k: A,
-    v: A,
-    *,
-    position: Position | None = None,
-    bias: Array | None = None,
-    mask: Array | None = None,
-    is_causal: bool = False,
-    dropout: Dropout | None = None,
-) -> A:
+def attend_checked(q: A, k: A, v: A, additions: Additions, *, is_causal: bool, dropout: Dropout | None) -> A:
     """Return `attend` of arguments that fit, without checks."""
+    position, bias, mask = additions
     q, k = (q, k) if position is None else position.rotate(q, k)
     kernel = _kernel(q, k, v, position) if bias is None and dropout is None else None
     if kernel is not None:
         fused = partial(_fused, kernel=kernel, position=position, mask=mask, is_causal=is_causal)
         return computed(fused, q, {"k": k, "v": v}, mask=mask)
-    if is_causal:
-        mask = _causal_mask(q, k) if mask is None else all_of(_causal_mask(q, k), mask)
+    mask = _causal_mask(q, k, mask) if is_causal else mask
     tokens = {"k": grouped(k, q), "v": grouped(v, q)}
-    attended = partial(_attended, position=position, bias=bias, mask=mask, dropout=dropout)
+    attended = partial(_attended, additions=Additions(position, bias, mask), dropout=dropout)
     return computed(attended, q, tokens, bias=bias, mask=mask)
 
 
@@ -179,18 +182,17 @@ def attention_weights(
     >>> attention_weights(np.zeros((1, 4)), np.zeros((2, 4)))
     array([[0.5, 0.5]])
     """
-    check_fit(q, k, position, bias, mask)
-    return weights_checked(q, k, position=position, bias=bias, mask=mask)
+    additions = Additions(position, bias, mask)
+    check_fit(q, k, additions)
+    return weights_checked(q, k, additions)
 
 
-def weights_checked(
-    q: A, k: A, *, position: Position | None = None, bias: Array | None = None, mask: Array | None = None
-) -> A:
+def weights_checked(q: A, k: A, additions: Additions) -> A:
     """Return `attention_weights` of arguments that fit, without checks."""
-    q, k = (q, k) if position is None else position.rotate(q, k)
-    weights = partial(weigh, scale=scale_of(q, position), position=position, bias=bias, mask=mask)
+    q, k = (q, k) if additions.position is None else additions.position.rotate(q, k)
+    weights = partial(weigh, scale=scale_of(q, additions.position), additions=additions)
     operation = _unweighted if 0 in (q.shape[-2], k.shape[-2]) else weights
-    return computed(operation, q, {"k": grouped(k, q)}, bias=bias, mask=mask)
+    return computed(operation, q, {"k": grouped(k, q)}, bias=additions.bias, mask=additions.mask)
 
 
 def computed(operation: Callable[..., Array], q: A, tokens: Weights, **added: Any) -> A:
@@ -203,8 +205,9 @@ def computed(operation: Callable[..., Array], q: A, tokens: Weights, **added: An
     return result
 
 
-def check_fit(q: Array, k: Array, position: Position | None, bias: Array | None, mask: Array | None) -> None:
+def check_fit(q: Array, k: Array, additions: Additions) -> None:
     """Raise unless all arguments fit."""
+    position, bias, mask = additions
     _check_tokens(q=q, k=k)
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"`k` must be as wide as `q`, got shapes {tuple(k.shape)} and {tuple(q.shape)}.")
@@ -264,14 +267,7 @@ def _kernel(q: Array, k: Array, v: Array, position: Position | None) -> Callable
 
 
 def _fused(
-    q: Array,
-    k: Array,
-    v: Array,
-    *,
-    kernel: Callable[..., Array],
-    position: Position | None,
-    mask: Array | None,
-    is_causal: bool,
+    q: Array, k: Array, v: Array, *, kernel: Callable[..., Array], position: Position | None, mask: Any, is_causal: bool
 ) -> Array:
     xp = namespace_of(q)
     # encodings that do not look at the scores take anything
@@ -280,8 +276,8 @@ def _fused(
     if mask is None:
         if bias is None or not is_causal:
             return kernel(q, k, v, bias, None, is_causal)
-        return kernel(q, k, v, bias, _with_four_axes(_causal_mask(q, k)), False)
-    mask = _with_four_axes(all_of(_causal_mask(q, k), mask) if is_causal else mask)
+        return kernel(q, k, v, bias, _with_four_axes(_causal_mask(q, k, None)), False)
+    mask = _with_four_axes(_causal_mask(q, k, mask) if is_causal else mask)
     seen = xp.astype(mask, xp.int32)
     most = xp.max(seen, axis=-1, keepdims=True)
     shown = seen >= most  # all keys where none is seen: kernels differ on what that makes, NaN, a mean, or zeros
@@ -289,29 +285,21 @@ def _fused(
     return xp.where(most > 0, result, xp.zeros_like(result))
 
 
-def _causal_mask(q: Array, k: Array) -> Array:
-    """Return a mask of the keys after each query, both counted from 0: `(queries, keys)`."""
-    return causal_checked(*[arange_like(shape_of(x)[-2], like=x) for x in (q, k)])
+def _causal_mask(q: Array, k: Array, mask: Array | None) -> Array:
+    """Return a mask that also hides the keys after each query, both counted from 0."""
+    visible: Array = causal_checked(*[arange_like(shape_of(x)[-2], like=x) for x in (q, k)])
+    return visible if mask is None else all_of(visible, mask)
 
 
 def _with_four_axes(x: Array) -> Array:
     return x if len(x.shape) == 4 else _with_four_axes(namespace_of(x).expand_dims(x, axis=0))
 
 
-def _attended(
-    q: Array,
-    k: Array,
-    v: Array,
-    *,
-    position: Position | None,
-    bias: Array | None,
-    mask: Array | None,
-    dropout: Dropout | None,
-) -> Array:
-    xp = namespace_of(q)
+def _attended(q: Array, k: Array, v: Array, *, additions: Additions, dropout: Dropout | None) -> Array:
+    xp, position = namespace_of(q), additions.position
     if 0 in (q.shape[-2], k.shape[-2]):
         return xp.matmul(_unweighted(q, k), v)
-    weights = weigh(q, k, scale=scale_of(q, position), position=position, bias=bias, mask=mask)
+    weights = weigh(q, k, scale_of(q, position), additions)
     weights = weights if dropout is None else dropout(weights)
     added = None if position is None else position.values(weights)
     if added is None:
@@ -332,27 +320,17 @@ def scale_of(q: Array, position: Position | None) -> float:
     return 1 / math.sqrt(width if position is None else width // position.query_rotations)
 
 
-def weigh(
-    q: Array,
-    k: Array,
-    *,
-    scale: float,
-    position: Position | None = None,
-    bias: Array | None = None,
-    mask: Array | None = None,
-) -> Array:
+def weigh(q: Array, k: Array, scale: float, additions: Additions) -> Array:
     """Return attention weights, `(..., queries, keys)`; each row adds up to 1, or to 0 if every key is hidden.
 
     `q` has shape `(..., queries, width)` and `k` has shape `(..., keys, width)`.
     """
-    return softmax(scored(q, k, scale, position=position, bias=bias, mask=mask))
+    return softmax(scored(q, k, scale, additions))
 
 
-def scored(
-    q: Array, k: Array, scale: float, *, position: Position | None, bias: Array | None, mask: Array | None
-) -> Array:
+def scored(q: Array, k: Array, scale: float, additions: Additions) -> Array:
     """Return the scores with all that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
-    xp = namespace_of(q)
+    xp, (position, bias, mask) = namespace_of(q), additions
     scores: Array = (products(q, k) if position is None else position.products(q, k)) * scale
     if bias is not None:
         scores = scores + xp.astype(bias, dtype_of(scores))

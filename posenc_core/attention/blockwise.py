@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from .._array_api.checks import check_floating, check_integer, check_rank, check
 from .._array_api.namespace import A, Array, namespace_of
 from ..positions.sequences import as_array_like
 from .attend import (
+    Additions,
     AttentionInputs,
     Position,
     attend,
@@ -29,53 +30,12 @@ from .softmax import OnlineSoftmaxState, merge, partial_softmax, weighted_mean
 Mask: TypeAlias = Callable[[Any, Any], Any]
 
 
-class BlockPosition(Position):
-    """A `Position` that can be cut into blocks of queries and keys.
-
-    Attributes:
-        encoding: the encoding, for messages.
-        query_positions: the positions of the queries: a range, or an array `(..., queries)`.
-        key_positions: the positions of the keys: a range, or an array `(..., keys)`.
-    """
-
-    encoding: Any
-    query_positions: Any
-    key_positions: Any
-
-    @property
-    def needs_all_keys(self) -> bool:
-        """Whether a score depends on other keys than its own."""
-        return False
-
-    @property
-    def sums_later_keys(self) -> bool:
-        """Whether a score depends on later keys through one sum over them."""
-        return False
-
-    @property
-    def has_points(self) -> bool:
-        """Whether a token has a position on each of several axes."""
-        return False
-
-    def with_weights(self, x: Array) -> BlockPosition:
-        """Return the same with all arrays that scores are computed from, in the library of `x`."""
-        raise NotImplementedError
-
-    def part(self, queries: slice, keys: slice) -> BlockPosition:
-        """Return the same for some of the queries and some of the keys."""
-        raise NotImplementedError
-
-    def sum_of_keys(self, content: AttentionInputs) -> Array:
-        """Return what a block of keys adds to the scores of all keys before it, `(..., queries, 1)`."""
-        raise NotImplementedError
-
-
 def attend_by_block(
     q: A,
     k: A,
     v: A,
     *,
-    position: BlockPosition | None = None,
+    position: Position | None = None,
     bias: Array | None = None,
     mask: Array | Mask | None = None,
     block: int = 512,
@@ -111,17 +71,17 @@ def attend_by_block(
     check_floating("q", q)
     check_rank("q", q, minimum=2, axes="(..., queries, width)")
     check_values(v, k)
-    check_fit(q, k, position, bias, None if callable(mask) else mask)
+    check_fit(q, k, Additions(position, bias, None if callable(mask) else mask))
     _check_can_be_cut(q, k, position)
     q, k = (q, k) if position is None else position.rotate(q, k)
     if 0 in (q.shape[-2], k.shape[-2]):
         return attend(q, k, v)
     tokens = {"k": grouped(k, q), "v": grouped(v, q)}
-    operation = partial(_attend_by_block, additions=_Additions(position, bias, mask), block=block)
+    operation = partial(_attend_by_block, additions=Additions(position, bias, mask), block=block)
     return computed(operation, q, tokens, bias=bias, mask=None if callable(mask) else mask)
 
 
-def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> None:
+def _check_can_be_cut(q: Array, k: Array, position: Any) -> None:
     if not all(is_specialized(x.shape[-2], x) for x in (q, k)):
         raise ValueError(
             f"`q` and `k` must have lengths that are known when code is traced, got shapes {tuple(q.shape)} and "
@@ -131,20 +91,7 @@ def _check_can_be_cut(q: Array, k: Array, position: BlockPosition | None) -> Non
         raise ValueError(f"`position` must look at one key at a time, got {shown(position.encoding)}; call `attend`.")
 
 
-class _Additions(NamedTuple):
-    """The bias that attention adds to scores, and which keys it hides: of all queries and keys, or of a block."""
-
-    position: BlockPosition | None
-    bias: Array | None
-    mask: Any
-
-    def part(self, queries: slice, keys: slice, mask: Any) -> _Additions:
-        """Return the same for a block with this mask."""
-        position = None if self.position is None else self.position.part(queries, keys)
-        return _Additions(position, _part(self.bias, queries, keys), mask)
-
-
-def _attend_by_block(q: Array, k: Array, v: Array, *, additions: _Additions, block: int) -> Array:
+def _attend_by_block(q: Array, k: Array, v: Array, *, additions: Additions, block: int) -> Array:
     if additions.position is not None:
         additions = additions._replace(position=additions.position.with_weights(q))
     rows = []
@@ -161,42 +108,40 @@ def _blocks_of(x: Array, block: int) -> list[slice]:
 
 
 def _visible_blocks(
-    additions: _Additions, queries: slice, q: Array, blocks: list[slice]
-) -> list[tuple[slice, _Additions]]:
+    additions: Additions, queries: slice, q: Array, blocks: list[slice]
+) -> list[tuple[slice, Additions]]:
     """Return the blocks of keys that these queries may see, at least one, and what attention adds there."""
     before = [keys for keys in blocks if not _comes_after(additions, queries, keys)]
     masks = [(keys, _mask(additions, queries, keys, q)) for keys in before or blocks[:1]]
     visible = [pair for pair in masks if not isinstance(pair[1], np.ndarray) or pair[1].any()]
-    return [(keys, additions.part(queries, keys, mask)) for keys, mask in visible or masks[:1]]
+    return [(keys, _cut(additions, queries, keys, mask)) for keys, mask in visible or masks[:1]]
 
 
-def _comes_after(additions: _Additions, queries: slice, keys: slice) -> bool:
+def _cut(additions: Additions, queries: slice, keys: slice, mask: Any) -> Additions:
+    """Return the same for a block with this mask."""
+    position = None if additions.position is None else additions.position.part(queries, keys)
+    return Additions(position, _part(additions.bias, queries, keys), mask)
+
+
+def _comes_after(additions: Additions, queries: slice, keys: slice) -> bool:
     """Return whether the causal mask is known to hide all of these keys from all of these queries."""
-    query_positions, key_positions = _positions_of(additions.position, queries, keys)
-    return (
-        additions.mask is causal
-        and _are_ranges(query_positions, key_positions)
-        and query_positions[-1] < key_positions[0]
-    )
+    both = _positions_of(additions.position, queries, keys)
+    return _is_known(additions.mask, both) and both[0][-1] < both[1][0]
 
 
-def _mask(additions: _Additions, queries: slice, keys: slice, q: Array) -> Array | None:
+def _mask(additions: Additions, queries: slice, keys: slice, q: Array) -> Array | None:
     """Return the mask of a block; None where the causal mask is known to hide nothing."""
     if not callable(additions.mask):
         return _part(additions.mask, queries, keys)
-    query_positions, key_positions = _positions_of(additions.position, queries, keys)
-    if (
-        additions.mask is causal
-        and _are_ranges(query_positions, key_positions)
-        and query_positions[0] >= key_positions[-1]
-    ):
+    both = _positions_of(additions.position, queries, keys)
+    if _is_known(additions.mask, both) and both[0][0] >= both[1][-1]:
         return None
-    mask: Array = additions.mask(as_array_like(query_positions, like=q), as_array_like(key_positions, like=q))
+    mask: Array = additions.mask(*[as_array_like(positions, like=q) for positions in both])
     check_mask(mask, (*q.shape[:-2], queries.stop - queries.start, keys.stop - keys.start))
     return mask
 
 
-def _positions_of(position: BlockPosition | None, queries: slice, keys: slice) -> tuple[Any, Any]:
+def _positions_of(position: Any, queries: slice, keys: slice) -> tuple[Any, Any]:
     """Return the positions of some queries and keys that a mask compares."""
     if position is None or position.has_points:
         return range(queries.start, queries.stop), range(keys.start, keys.stop)
@@ -204,8 +149,9 @@ def _positions_of(position: BlockPosition | None, queries: slice, keys: slice) -
     return part.query_positions, part.key_positions
 
 
-def _are_ranges(*positions: Any) -> bool:
-    return all(isinstance(each, range) for each in positions)
+def _is_known(mask: Any, positions: tuple[Any, Any]) -> bool:
+    """Return whether the ends of the positions tell which keys the mask hides: of ranges, under the causal mask."""
+    return mask is causal and all(isinstance(each, range) for each in positions)
 
 
 def _part(x: Array | None, queries: slice, keys: slice) -> Array | None:
@@ -223,12 +169,12 @@ def _checkpoint(function: Callable[..., Any], *arrays: Array) -> Any:
     return function(*arrays) if own is None else own(function, *arrays)
 
 
-def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, _Additions]]) -> Array:
+def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, Additions]]) -> Array:
     """Return the result of some queries."""
     return weighted_mean(reduce(merge, _states(q, k, v, blocks)))
 
 
-def _states(q: Array, k: Array, v: Array, blocks: list[tuple[slice, _Additions]]) -> Iterator[OnlineSoftmaxState]:
+def _states(q: Array, k: Array, v: Array, blocks: list[tuple[slice, Additions]]) -> Iterator[OnlineSoftmaxState]:
     """Yield the state of each block; from the last one on where scores depend on a sum over later keys."""
     summed: list[Array] = []  # over the keys of all blocks so far, if scores depend on this sum
     position = blocks[0][1].position
@@ -240,14 +186,14 @@ def _states(q: Array, k: Array, v: Array, blocks: list[tuple[slice, _Additions]]
         yield OnlineSoftmaxState(max_score, sum_of_weights, values)
 
 
-def _attend_block(q: Array, k: Array, v: Array, *summed: Array, additions: _Additions) -> tuple[Array, ...]:
+def _attend_block(q: Array, k: Array, v: Array, *summed: Array, additions: Additions) -> tuple[Array, ...]:
     """Return the fields of the `OnlineSoftmaxState` of one block.
 
     Where scores depend on a sum over later keys, `summed` is that over all later blocks, and the sum over these and the
     block follows the state.
     """
     xp, position = namespace_of(q), additions.position
-    scores = scored(q, k, scale_of(q, position), **additions._asdict())
+    scores = scored(q, k, scale_of(q, position), additions)
     for later in summed:
         scores = scores + later
     max_score, weights = partial_softmax(scores)

@@ -12,7 +12,6 @@ import numpy as np
 from .._array_api.checks import check_positions_shape, check_type, shown
 from .._array_api.namespace import A, Array, Weights, aligned, dtype_name, in_float32, is_floating, shape_of
 from ..attention.attend import AttentionInputs, Position
-from ..attention.blockwise import BlockPosition
 from ..attention.relative import Positions
 from ..positions.sequences import as_array_like, from_array
 from .attention_encoding import AttentionEncoding, QueryKeyEncoding
@@ -21,7 +20,7 @@ from .query_scale import QueryEncoding
 
 
 @dataclass(frozen=True, eq=False)
-class AtPositions(BlockPosition):
+class AtPositions(Position):
     """An encoding at the positions of queries and keys, as layers give it to attention: unchecked.
 
     Arguments are those of `Placed`; positions are ranges of step 1 or arrays.
@@ -44,14 +43,17 @@ class AtPositions(BlockPosition):
 
     @property
     def needs_all_keys(self) -> bool:
+        """Whether a score depends on other keys than its own."""
         return self.encoding is not None and self.encoding.needs_all_keys
 
     @property
     def sums_later_keys(self) -> bool:
+        """Whether a score depends on later keys through one sum over them."""
         return self.encoding is not None and self.encoding.sums_later_keys
 
     @property
     def has_points(self) -> bool:
+        """Whether a token has a position on each of several axes."""
         both = (self.query_positions, self.key_positions)
         return self._num_axes > 1 and any(
             len(positions.shape) > 1 for positions in both if not isinstance(positions, range)
@@ -62,11 +64,14 @@ class AtPositions(BlockPosition):
         return 1 if self.encoding is None else self.encoding.num_axes
 
     def with_weights(self, x: Array) -> AtPositions:
+        """Return the same with all arrays that scores are computed from, in the library of `x`."""
         if self.encoding is None or not self.encoding.adds_scores:
             return self
         return AtPositions(**{**vars(self), "weights": self.encoding.all_weights(self._weights, x)})
 
     def part(self, queries: slice, keys: slice) -> AtPositions:
+        """Return the same for some of the queries and some of the keys."""
+
         def cut(positions: Any, tokens: slice) -> Any:
             return positions[tokens] if isinstance(positions, range) else positions[..., tokens]
 
@@ -110,9 +115,10 @@ class AtPositions(BlockPosition):
         return self.encoding.scores(weights, *self._positions(content.scores), content)
 
     def sum_of_keys(self, content: AttentionInputs) -> Array:
-        if self.encoding is None:
-            return super().sum_of_keys(content)
-        return self.encoding.sum_of_keys(self.encoding.all_weights(self._weights, content.scores), content)
+        """Return what a block of keys adds to the scores of all keys before it, `(..., queries, 1)`."""
+        encoding: Any = self.encoding  # which is there where `sums_later_keys`
+        total: Array = encoding.sum_of_keys(encoding.all_weights(self._weights, content.scores), content)
+        return total
 
     def values(self, attention: Array) -> Array | None:
         if self.encoding is None or not self.encoding.adds_values:

@@ -21,7 +21,7 @@ from .._array_api.checks import (
 )
 from .._array_api.namespace import namespace_of, shape_of
 from ..attention import Dropout, check_mask, merge_heads, split_heads
-from ..attention.attend import attend_checked, weights_checked
+from ..attention.attend import Additions, attend_checked, weights_checked
 from ..attention.masks import all_of, causal_checked, valid_lengths_checked
 from ..encodings import Encoding, QueryEncoding
 from ..encodings.attention_encoding import AttentionEncoding
@@ -208,12 +208,12 @@ class MultiHeadAttention(Documented):
             hides_later = causal and not at.is_last
             is_causal = hides_later and at.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
             visible = self._visible(q, at, valid_lens, mask, hides_later and not is_causal, keys_mask)
-            added = {"position": position, "mask": visible}
-            mixed = attend_checked(q, k, v, **added, is_causal=is_causal, dropout=self.active_dropout(**native))
+            added = Additions(position, mask=visible)
+            mixed = attend_checked(q, k, v, added, is_causal=is_causal, dropout=self.active_dropout(**native))
             result = self.W_o(merge_heads(mixed))
             if cache is None and not weights:
                 return result
-            shares = weights_checked(q, k, **added) if weights else ()
+            shares = weights_checked(q, k, added) if weights else ()
             return AttentionOutput(result, shares, () if cache is None else (k, v))
 
     if TYPE_CHECKING:

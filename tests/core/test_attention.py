@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from posenc_core import Alibi, Placed, Rotary, ShawBias, attend, attention_weights, causal, namespace_of
-from posenc_core.attention.attend import AttentionInputs, merge_heads, split_heads, weigh
+from posenc_core.attention.attend import Additions, AttentionInputs, merge_heads, split_heads, weigh
 
 from ..errors import rejects
 
@@ -31,7 +31,7 @@ def test_a_query_that_sees_nothing_gives_zeros(xp):
     got = np.asarray(attend(q, q, q, mask=mask))
     np.testing.assert_array_equal(got[1], 0)
     np.testing.assert_array_equal(got[0], np.asarray(q)[0])
-    np.testing.assert_array_equal(np.asarray(weigh(q, q, scale=1.0, mask=mask)), [[1, 0], [0, 0]])
+    np.testing.assert_array_equal(np.asarray(weigh(q, q, 1.0, Additions(mask=mask))), [[1, 0], [0, 0]])
 
 
 def test_huge_scores_do_not_overflow():

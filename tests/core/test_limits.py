@@ -27,6 +27,7 @@ from posenc_core import (
 )
 from posenc_core.analysis.differences import difference
 from posenc_core.attention import blockwise
+from posenc_core.attention.attend import Additions
 from posenc_core.formats import gguf_file
 from posenc_core.formats.export import to_gguf
 from posenc_core.formats.gguf_file import read_gguf
@@ -49,7 +50,7 @@ def test_a_last_block_of_one_query_sees_its_own_key():
     q, k, v = np.random.default_rng(3).normal(size=(3, 9, 4))  # blocks of 4, 4 and 1
     expected = attend(q, k, v, mask=causal(np.arange(9), np.arange(9)))
     np.testing.assert_allclose(attend_by_block(q, k, v, mask=causal, block=4), expected, rtol=1e-12)
-    additions = blockwise._Additions(None, None, causal)
+    additions = Additions(mask=causal)
     assert not blockwise._comes_after(additions, slice(8, 9), slice(8, 9))
     assert blockwise._comes_after(additions, slice(7, 8), slice(8, 9))
 
