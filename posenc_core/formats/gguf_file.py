@@ -8,10 +8,11 @@ Source: the specification of GGUF, versions 2 and 3 (ggml, docs/gguf.md).
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 
@@ -31,14 +32,6 @@ MAX_TEXT, MAX_KEPT = 2**16, 2**12  # bytes of a name, items of a list that is ke
 
 class DamagedError(Exception):
     """A file cannot be read; the argument completes the sentence "`config` must be …"."""
-
-
-class Tensor(NamedTuple):
-    """The place of a tensor in a file: its number of values, the code of its type, and its offset in the data."""
-
-    size: int
-    type: int
-    offset: int
 
 
 def is_gguf(path: Path) -> bool:
@@ -90,11 +83,11 @@ class _Reader:
         if type(alignment) is not int or not 0 < alignment <= 2**20 or alignment & (alignment - 1):
             raise DamagedError(f"has an alignment of {shown(alignment)}, which is not a power of 2")
         start = -(-self.file.tell() // alignment) * alignment
-        for name, tensor in places:
+        for name, size, code, offset in places:
             if name in TENSORS:
                 if name in found:
                     raise DamagedError(f"has the tensor {name} twice")
-                found[name] = self.values(name, tensor, start)
+                found[name] = self.values(name, size, code, start + offset)
         return found
 
     def take(self, size: int) -> bytes:
@@ -164,28 +157,24 @@ class _Reader:
                 raise DamagedError(f"ends at byte {self.size}, where a string up to {position} is announced")
             self.file.seek(position)
 
-    def place(self) -> tuple[str, Tensor]:
-        """Return name and place of the next tensor."""
+    def place(self) -> tuple[str, int, int, int]:
+        """Return name, number of values, code of the type and offset in the data of the next tensor."""
         name, axes = self.text(), self.scalar(4)
         if axes > 4:
             raise DamagedError(f"has a tensor of {axes} axes")
-        size = 1
-        for _ in range(axes):
-            size *= self.scalar(10)
-        return name, Tensor(size, self.scalar(4), self.scalar(10))
+        size = math.prod([self.scalar(10) for _ in range(axes)])
+        return name, size, self.scalar(4), self.scalar(10)
 
-    def values(self, name: str, tensor: Tensor, start: int) -> list[float]:
-        if tensor.type not in _DTYPES:
-            raise DamagedError(
-                f"has the tensor {name} in the type {tensor.type} in place of float32, float16 or bfloat16"
-            )
-        if tensor.size > MAX_TEXT:
-            raise DamagedError(f"announces {tensor.size} values of {name}")
-        dtype = np.dtype(self.order + _DTYPES[tensor.type])
-        if start + tensor.offset > self.size:
-            raise DamagedError(f"ends at byte {self.size}, where {name} is announced at {start + tensor.offset}")
-        self.file.seek(start + tensor.offset)
-        numbers = np.frombuffer(self.take(tensor.size * dtype.itemsize), dtype)
-        if tensor.type == 30:  # the upper half of a float32
+    def values(self, name: str, size: int, code: int, place: int) -> list[float]:
+        if code not in _DTYPES:
+            raise DamagedError(f"has the tensor {name} in the type {code} in place of float32, float16 or bfloat16")
+        if size > MAX_TEXT:
+            raise DamagedError(f"announces {size} values of {name}")
+        dtype = np.dtype(self.order + _DTYPES[code])
+        if place > self.size:
+            raise DamagedError(f"ends at byte {self.size}, where {name} is announced at {place}")
+        self.file.seek(place)
+        numbers = np.frombuffer(self.take(size * dtype.itemsize), dtype)
+        if code == 30:  # the upper half of a float32
             numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
         return [float(number) for number in numbers]
