@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from .._array_api.checks import check_integer
+from .._array_api.checks import check_integer, check_number
 from .._values import V, Value
 from ..positions.sequences import LIMIT
 from ..tables._fixed_point import Frequencies
@@ -59,6 +59,21 @@ class Scaling(Value):
     def exact_attention_factor(self) -> Decimal:
         """Return the attention factor to 110 digits; it multiplies cos and sin, so scores grow by its square."""
         return Decimal(1)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FactorScaling(Scaling):
+    """The base class of scalings by a factor.
+
+    Args:
+        factor: at least 1.
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("factor", self.factor, minimum=1)
 
 
 def stretched(original: int, factor: float) -> int | None:

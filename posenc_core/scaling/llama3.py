@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from .._array_api.checks import check_number
 from ..tables._fixed_point import TWO_PI, Frequencies, high_precision
-from .base import Scaling, check_lengths
+from .base import FactorScaling, check_lengths
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Llama3(Scaling):
+class Llama3(FactorScaling):
     """Multiply wavelengths above `L0 / low_freq_factor` by `factor`, and keep those below `L0 / high_freq_factor`.
 
     Frequencies between the two are blended.
@@ -23,14 +23,12 @@ class Llama3(Scaling):
     Source: `apply_scaling` of Meta's code of Llama 3.1, as in Hugging Face's `llama3`.
     """
 
-    factor: float
     low_freq_factor: float
     high_freq_factor: float
     original_max_position_embeddings: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("factor", self.factor, minimum=1)
         check_number("low_freq_factor", self.low_freq_factor, above=0)
         check_number("high_freq_factor", self.high_freq_factor, minimum=self.low_freq_factor)
         check_lengths(self.original_max_position_embeddings, None)

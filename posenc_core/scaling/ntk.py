@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from .._array_api.checks import check_number, shown
 from ..tables._fixed_point import Frequencies, high_precision
-from .base import Scaling, check_factor, check_lengths, with_seq_len
+from .base import FactorScaling, Scaling, check_factor, check_lengths, with_seq_len
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -34,7 +34,7 @@ class AttentionFactor(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Linear(Scaling):
+class Linear(FactorScaling):
     """Position interpolation: divide every frequency by `factor`.
 
     Args:
@@ -42,31 +42,19 @@ class Linear(Scaling):
     Source: Chen et al. 2023 (arXiv:2306.15595).
     """
 
-    factor: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("factor", self.factor, minimum=1)
-
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
             return tuple(frequency / Decimal(self.factor) for frequency in frequencies)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NTK(Scaling):
+class NTK(FactorScaling):
     """Raise the base to `base * factor ** (d / (d - 2))`: divide the lowest frequency by `factor`, keep the highest.
 
     Args:
         factor: the divisor of the lowest frequency, at least 1; higher frequencies are divided by less.
     Source: bloc97 2023, "NTK-Aware Scaled RoPE"; Peng et al. 2023, section 3.1 (arXiv:2309.00071).
     """
-
-    factor: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("factor", self.factor, minimum=1)
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         return _raise_base(frequencies, self.factor)
@@ -91,7 +79,7 @@ class NTKAlpha(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DynamicNTK(Scaling):
+class DynamicNTK(FactorScaling):
     """`NTK` with the factor `factor * seq_len / L - (factor - 1)`, for sequences longer than the original length L.
 
     Args:
@@ -102,13 +90,11 @@ class DynamicNTK(Scaling):
         (arXiv:2309.00071v3).
     """
 
-    factor: float
     original_max_position_embeddings: int
     seq_len: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("factor", self.factor, minimum=1)
         check_lengths(self.original_max_position_embeddings, self.seq_len)
         if self.seq_len is not None and self.seq_len <= self.original_max_position_embeddings:
             object.__setattr__(self, "seq_len", None)  # equal frequencies, so that these are one value

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from .._array_api.checks import check_flag, check_number, shown
 from ..tables._fixed_point import TWO_PI, Frequencies, high_precision
-from .base import Scaling, check_factor, check_lengths, stretched
+from .base import FactorScaling, check_factor, check_lengths, stretched
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class YaRN(Scaling):
+class YaRN(FactorScaling):
     """Keep frequencies that make many turns within the original length, and divide those that make few by `factor`.
 
     Args:
@@ -31,7 +31,6 @@ class YaRN(Scaling):
         `yarn`.
     """
 
-    factor: float
     original_max_position_embeddings: int
     beta_fast: float = 32
     beta_slow: float = 1
@@ -42,7 +41,6 @@ class YaRN(Scaling):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("factor", self.factor, minimum=1)
         check_lengths(self.original_max_position_embeddings, None)
         for name in ("beta_fast", "beta_slow"):
             check_number(name, getattr(self, name), above=0)
