@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from .._array_api.checks import check_integer, check_number
-from .._values import V, Value
+from .._values import Value
 from ..positions.sequences import LIMIT
 from ..tables._fixed_point import Frequencies
 
@@ -38,7 +38,10 @@ class Scaling(Value):
     def at(self, seq_len: int) -> Self:
         """Return the scaling for sequences of `seq_len` positions."""
         check_integer("seq_len", seq_len)
-        return self
+        if "seq_len" not in self.__dataclass_fields__:
+            return self
+        other = replace(self, seq_len=operator.index(seq_len))  # type: ignore[call-arg]  # those with this field
+        return self if other == self else other
 
     def check(self, pairs: int) -> None:
         """Raise ValueError unless the scaling fits an encoding with this number of frequencies, `pairs`."""
@@ -88,13 +91,6 @@ def check_factor(name: str, given: float | None, factor: Decimal) -> None:
         raise ValueError(
             f"`{name}` must give an attention factor from 2**-126 to 2**127, got {given!r}, which gives {factor:.3g}."
         )
-
-
-def with_seq_len(scaling: V, seq_len: int) -> V:
-    """Return the scaling with this `seq_len`, or `scaling` itself if the two are equal."""
-    check_integer("seq_len", seq_len)
-    other = replace(scaling, seq_len=operator.index(seq_len))  # type: ignore[call-arg]  # the callers have this field
-    return scaling if other == scaling else other
 
 
 def check_lengths(original: int, seq_len: int | None) -> None:

@@ -9,7 +9,7 @@ from typing import cast
 
 from .._array_api.checks import check_number, shown
 from ..tables._fixed_point import Frequencies, high_precision
-from .base import Scaling, check_factor, check_lengths, stretched, with_seq_len
+from .base import Scaling, check_factor, check_lengths, stretched
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -72,9 +72,6 @@ class LongRoPE(Scaling):
     @property
     def longest(self) -> int | None:
         return None if self.factor is None else stretched(self.original_max_position_embeddings, self.factor)
-
-    def at(self, seq_len: int) -> LongRoPE:
-        return with_seq_len(self, seq_len)
 
     def check(self, pairs: int) -> None:
         for name in ("short_factor", "long_factor"):

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from .._array_api.checks import check_number, shown
 from ..tables._fixed_point import Frequencies, high_precision
-from .base import FactorScaling, Scaling, check_factor, check_lengths, with_seq_len
+from .base import FactorScaling, Scaling, check_factor, check_lengths
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -102,9 +102,6 @@ class DynamicNTK(FactorScaling):
     @property
     def max_seq_len(self) -> int:
         return max(self.original_max_position_embeddings, self.seq_len or 0)
-
-    def at(self, seq_len: int) -> DynamicNTK:
-        return with_seq_len(self, seq_len)
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():
