@@ -32,7 +32,7 @@ class TokenRows(NamedTuple):
     """
 
     rows: tuple[Any, ...]
-    rotate_by: Callable[[Any, Any, Any], Any]
+    rotate_by: Callable[[Any, Any, Any], Array]
     weights: Weights
     keys: bool
     seq_axis: int = -2

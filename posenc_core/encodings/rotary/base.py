@@ -91,8 +91,7 @@ class RotaryEncoding(QueryKeyEncoding):
     def apply(self, x: Array, at: TokenRows) -> Array:
         """Return queries or keys `(..., length, head_dim)` with their pairs rotated."""
         cos, sin = at.rows[-2:] if at.keys else at.rows[:2]
-        rotated: Array = at.rotate_by(x, cos, sin)
-        return rotated
+        return at.rotate_by(x, cos, sin)
 
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
         """Return radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` in other libraries."""

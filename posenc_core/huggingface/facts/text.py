@@ -11,12 +11,8 @@ from .scores import Buckets, Shifted, Slopes
 
 _DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
 _BOXES = tuple(Rows("max_2d_position_embeddings", name=f"{what} of a box") for what in ("x", "y", "height", "width"))
-_NARROW_BOXES = (
-    Rows("max_2d_position_embeddings", dim="coordinate_size", name="x of a box"),
-    Rows("max_2d_position_embeddings", dim="coordinate_size", name="y of a box"),
-    Rows("max_2d_position_embeddings", dim="shape_size", name="height of a box"),
-    Rows("max_2d_position_embeddings", dim="shape_size", name="width of a box"),
-)
+_WIDTHS = ("coordinate_size", "coordinate_size", "shape_size", "shape_size")
+_NARROW_BOXES = tuple(rows._replace(dim=width) for rows, width in zip(_BOXES, _WIDTHS, strict=True))
 _LAYOUT_BIAS = (
     If(
         "has_relative_attention_bias", (True,),
