@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,61 +50,6 @@ Apply = Callable[[Float64s, Float64s, Float64s, Any], Float64s]
 Outcome = Callable[[Float64s, Float64s], Float64s]
 
 
-@runtime_checkable
-class OfPositions(Protocol):
-    """A change of tables that depends on their positions."""
-
-    def at(self, positions: npt.NDArray[Any]) -> Callable[..., Tables]:
-        """Return the change of tables at these positions."""
-
-
-class StillFrom(NamedTuple):
-    """A change of tables: from this position on nothing rotates."""
-
-    end: int
-
-    def at(self, positions: npt.NDArray[Any]) -> Callable[..., Tables]:
-        """Return the change of cosine and sine at these positions."""
-        still = (positions >= self.end)[..., None]
-        return lambda cos, sin: (np.where(still, 1, cos), np.where(still, 0, sin))
-
-
-class AtFrequencies(NamedTuple):
-    """A change of tables: cosine and sine of these frequencies, as large as before.
-
-    Attributes:
-        frequencies: radians per position, one for each pair.
-        axes: the axis of positions that each pair follows; None if there is one axis.
-    """
-
-    frequencies: Float64s
-    axes: tuple[int, ...] | None = None
-
-    def at(self, positions: npt.NDArray[Any]) -> Callable[..., Tables]:
-        """Return the change of cosine and sine at these positions."""
-        own = positions[..., None] if self.axes is None else np.moveaxis(positions[list(self.axes)], 0, -1)
-        cos, sin = np.cos(own * self.frequencies), np.sin(own * self.frequencies)
-        return lambda *tables: (np.hypot(*tables) * cos, np.hypot(*tables) * sin)
-
-
-class SinesAndCosines(NamedTuple):
-    """A change of an additive table: a sine or a cosine of its own frequency in each column.
-
-    Attributes:
-        frequencies: radians per position, one for each column.
-        are_cosines: of each column.
-    """
-
-    frequencies: Float64s
-    are_cosines: npt.NDArray[np.bool_]
-
-    def at(self, positions: npt.NDArray[Any]) -> Callable[..., Tables]:
-        """Return the change of a table at these positions."""
-        angles = positions[..., None] * self.frequencies
-        table = np.where(self.are_cosines, np.cos(angles), np.sin(angles))
-        return lambda _: (table,)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A computation that a function may have made.
@@ -115,7 +60,8 @@ class Candidate:
         dtype: of exact tables, which are rounded once.
         num_queries: for a scoring encoding, how many of the positions belong to queries.
         arithmetic: the precision of the angles.
-        changes: functions from tables to tables, applied in order at the end; keys of XPos have tables of their own.
+        changes: functions from positions and tables to tables, applied in order at the end; keys of XPos have tables
+            of their own.
         apply: `(x, cos, sin, encoding) -> result`, if tables are applied in another way than by `rotate`.
         outcomes: functions from tokens and results to results, applied in order.
         weights: the parameters of the encoding, by name; `query_phase` of a mistake gives queries of `PoPE` phases.
@@ -127,7 +73,7 @@ class Candidate:
     num_queries: int = 0
     arithmetic: Arithmetic = EXACT
     dtype: type[np.floating[Any]] = np.float32
-    changes: tuple[Callable[..., Tables] | OfPositions, ...] = ()
+    changes: tuple[Callable[..., Tables], ...] = ()
     apply: Apply | None = None
     outcomes: tuple[Outcome, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict)
@@ -141,11 +87,7 @@ class Candidate:
         """
         rows = tuple(np.asarray(table, np.float64) for table in self._unchanged_tables())
         mixed = self.encoding.mixed(self.weights, rows) if isinstance(self.encoding, Tabular) else rows
-        tables = tuple(np.asarray(table) for table in mixed)
-        for change in self.changes:
-            one = change.at(self.positions) if isinstance(change, OfPositions) else change
-            tables = one(*tables) if len(tables) != 4 else (*one(*tables[:2]), *one(*tables[2:]))
-        return tables
+        return self._changed(tuple(np.asarray(table) for table in mixed))
 
     @property
     def unrounded(self) -> Candidate:
@@ -162,13 +104,20 @@ class Candidate:
         changed: Any = replace(self.encoding, **fields)
         return replace(self, encoding=changed)
 
-    def with_change(self, change: Callable[..., Tables] | OfPositions) -> Candidate:
-        """Return this candidate with one more change of its tables."""
-        return replace(self, changes=(*self.changes, change))
+    def with_change(self, change: Callable[..., Tables], *, of_positions: bool = False) -> Candidate:
+        """Return this candidate with one more change of its tables, a function of their positions as well, or not."""
+        one = change if of_positions else lambda _, *tables: change(*tables)
+        return replace(self, changes=(*self.changes, one))
 
     def at(self, rows: npt.NDArray[np.int64] | None) -> Candidate:
         """Return this candidate at these rows only; at all rows if None."""
         return self if rows is None else replace(self, positions=self.positions[..., rows])
+
+    def _changed(self, tables: Tables) -> Tables:
+        for change in self.changes:
+            parts = (tables,) if len(tables) != 4 else (tables[:2], tables[2:])
+            tables = tuple(table for part in parts for table in change(self.positions, *part))
+        return tables
 
     def _unchanged_tables(self) -> tuple[Any, ...]:
         encoding, positions = self.encoding, self.positions
@@ -191,12 +140,9 @@ class Candidate:
         hidden = keys > queries[:, None] if encoding.needs_all_keys else np.zeros((1, 1), bool)
         scores = np.where(hidden, -np.inf, q @ np.swapaxes(k, -1, -2) / np.sqrt(encoding.head_dim))
         weights = {**encoding.constants(0), **self.weights}
-        tables: Tables = (
-            np.asarray(encoding.scores(weights, queries, keys, AttentionInputs(q, k, scores)), np.float64),
-        )
-        for change in self.changes:
-            tables = change.at(self.positions)(*tables) if isinstance(change, OfPositions) else change(*tables)
-        return (np.where(hidden, 0, np.broadcast_to(tables[0], scores.shape)),)
+        added = np.asarray(encoding.scores(weights, queries, keys, AttentionInputs(q, k, scores)), np.float64)
+        (changed,) = self._changed((added,))
+        return (np.where(hidden, 0, np.broadcast_to(changed, scores.shape)),)
 
     def _bias(self, encoding: PositionScoring) -> Any:
         queries, keys = self.positions[: self.num_queries], self.positions[self.num_queries :]

@@ -253,11 +253,9 @@ def _reproduced(signature: Signature, mistake: Mistake, result: CallResult, outp
 
     A few rows are enough to rule out most mistakes.
     """
-    if mistake.needs_all_rows:
-        return _reproduced_at(signature, mistake, result, outputs, None)
-    for most in SAMPLE_ROWS:
+    for rows in (None,) if mistake.needs_all_rows else map(result.sample_rows, SAMPLE_ROWS):
         if outputs:
-            outputs = _reproduced_at(signature, mistake, result, outputs, result.sample_rows(most))
+            outputs = _reproduced_at(signature, mistake, result, outputs, rows)
     return outputs
 
 

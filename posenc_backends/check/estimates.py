@@ -11,8 +11,8 @@ import numpy.typing as npt
 from posenc_core.encodings import Alibi, Encoding, RotaryEncoding, T5Bias
 from posenc_core.rotation import channel_pairs
 
-from .candidates import AtFrequencies, Float64s
-from .mistakes.base import Mistake, has_base, with_frequencies, with_tables
+from .candidates import Float64s
+from .mistakes.base import Mistake, at_frequencies, has_base, with_frequencies, with_tables
 from .sample_calls import TestCall
 from .signatures import Bias, CosSin, RotateQueriesAndKeys, Signature
 
@@ -190,8 +190,7 @@ def _named(encoding: Any, frequencies: Float64s) -> Mistake | None:
     differ = np.flatnonzero(frequencies != right)
     if not differ.size:
         return None
-    axes = encoding.axes if encoding.num_axes > 1 else None
-    change = with_tables(AtFrequencies(frequencies, axes))
+    change = at_frequencies(frequencies, encoding.axes if encoding.num_axes > 1 else None)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         factor = frequencies[-1] / right[-1] if right[-1] else np.nan
         base = _base_of(encoding, frequencies)

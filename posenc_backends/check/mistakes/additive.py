@@ -13,7 +13,7 @@ from posenc_core.encodings import Additive, GridSinusoidal, Learned, Sinusoidal,
 from posenc_core.encodings.additive.grid_sinusoidal import GridConvention
 from posenc_core.encodings.additive.sinusoidal import CONVENTIONS
 
-from ..candidates import Float64s, Outcome, SinesAndCosines, Tables
+from ..candidates import Float64s, Outcome, Tables
 from .base import BASES, Mistake, own_mistakes, with_fields, with_outcome, with_positions, with_tables
 
 
@@ -83,8 +83,8 @@ def _sinusoidal_mistakes(encoding: Sinusoidal) -> Iterator[Mistake]:
             ("column j has the exponent j / dim, so that sine and cosine differ", columns / encoding.dim),
             ("column j has the exponent 2j / dim, so that sine and cosine differ", 2 * columns / encoding.dim),
         ):
-            change = with_tables(SinesAndCosines(encoding.base**-exponents, columns % 2 == 1))
-            yield Mistake("wrong denominator", words, change)
+            change = partial(_sines_and_cosines, frequencies=encoding.base**-exponents)
+            yield Mistake("wrong denominator", words, with_tables(change, of_positions=True))
 
 
 def _mistakes_of_adding(encoding: Additive) -> Iterator[Mistake]:
@@ -106,6 +106,12 @@ def _add_by_batch(x: Float64s, result: Float64s, *, encoding: Additive) -> Float
     if encoding.parameters() or encoding.num_axes > 1:
         raise ValueError("There is no such row.")
     return np.asarray(x + encoding.table(np.arange(len(x)))[:, None])
+
+
+def _sines_and_cosines(positions: Any, _: Float64s, *, frequencies: Float64s) -> Tables:
+    """Return sines in even columns and cosines in odd ones, each of its own frequency."""
+    angles = positions[..., None] * frequencies
+    return (np.where(np.arange(len(frequencies)) % 2 == 1, np.cos(angles), np.sin(angles)),)
 
 
 def _swap_cos_and_sin(table: Any, *, halves: bool) -> Tables:

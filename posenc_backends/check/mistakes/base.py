@@ -13,7 +13,7 @@ from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import Encoding, Rotary
 from posenc_core.scaling import AttentionFactor
 
-from ..candidates import Candidate, Float64s, OfPositions, Outcome, Tables
+from ..candidates import Candidate, Float64s, Outcome, Tables
 
 BASES = (10000, 500000, 1e6, 5e6, 1e7, 100, 1000, 50000, 100000, 150000, 160000)  # those of models, the usual one first
 ROUNDED_ARRAYS = (  # mistakes of arrays in half precision
@@ -93,9 +93,9 @@ def with_fields(**fields: Any) -> Change:
     return lambda candidate: [candidate.with_fields(**fields)]
 
 
-def with_tables(change: Callable[..., Tables] | OfPositions) -> Change:
-    """Return a change of the tables."""
-    return lambda candidate: [candidate.with_change(change)]
+def with_tables(change: Callable[..., Tables], *, of_positions: bool = False) -> Change:
+    """Return a change of the tables, by a function of them, or of their positions and them."""
+    return lambda candidate: [candidate.with_change(change, of_positions=of_positions)]
 
 
 def with_positions(change: Callable[..., Any]) -> Change:
@@ -132,6 +132,21 @@ def with_frequencies(name: str, description: str, encoding: Rotary, frequencies:
     scaling = None if factor == 1 else AttentionFactor(attention_factor=factor)
     fields: dict[str, Any] = {"frequencies": tuple(map(float, frequencies)), "base": Rotary.base, "scaling": scaling}
     return Mistake(name, description, with_fields(**fields))
+
+
+def at_frequencies(frequencies: Float64s, axes: tuple[int, ...] | None = None) -> Change:
+    """Return a change of cosine and sine to those of these frequencies, as large as before.
+
+    Args:
+        frequencies: radians per position, one for each pair.
+        axes: the axis of positions that each pair follows; None if there is one axis.
+    """
+
+    def change(positions: Any, *tables: Float64s) -> Tables:
+        own = positions[..., None] if axes is None else np.moveaxis(positions[list(axes)], 0, -1)
+        return np.hypot(*tables) * np.cos(own * frequencies), np.hypot(*tables) * np.sin(own * frequencies)
+
+    return with_tables(change, of_positions=True)
 
 
 def has_base(encoding: Encoding) -> bool:

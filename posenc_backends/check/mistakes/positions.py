@@ -11,7 +11,7 @@ import numpy as np
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.encodings import RotaryEncoding
 
-from ..candidates import Candidate, StillFrom
+from ..candidates import Candidate, Float64s, Tables
 from ..sample_calls import TestCall
 from .base import Mistake, at_positions, with_positions
 
@@ -103,7 +103,15 @@ def _table_lengths(highest: int) -> Iterator[int]:
 
 
 def _identity_from(candidate: Candidate, end: int) -> list[Candidate]:
-    return [candidate.with_change(StillFrom(end))] if isinstance(candidate.encoding, RotaryEncoding) else []
+    if not isinstance(candidate.encoding, RotaryEncoding):
+        return []
+    return [candidate.with_change(partial(_still_from, end=end), of_positions=True)]
+
+
+def _still_from(positions: Any, cos: Float64s, sin: Float64s, *, end: int) -> Tables:
+    """Return tables by which nothing rotates from a position on."""
+    still = (positions >= end)[..., None]
+    return np.where(still, 1, cos), np.where(still, 0, sin)
 
 
 def round_positions(candidate: Candidate, dtype: str) -> list[Candidate]:

@@ -12,8 +12,8 @@ import numpy as np
 from posenc_core.encodings import Rotary
 from posenc_core.scaling import NTK, Linear, Llama3, LongRoPE, NTKAlpha, YaRN
 
-from ..candidates import AtFrequencies, Candidate, Float64s
-from .base import Mistake, combine, with_fields, with_frequencies, with_tables
+from ..candidates import Candidate, Float64s
+from .base import Mistake, at_frequencies, combine, with_fields, with_frequencies
 
 NAME = "wrong scaling"
 
@@ -59,7 +59,7 @@ def _at(encoding: Rotary, description: str, frequencies: Float64s) -> Mistake:
     if (frequencies > 0).all():
         return with_frequencies(NAME, description, encoding, frequencies)
     sign = -1 if encoding.direction == "inverse" else 1
-    changed = Mistake(NAME, description, with_tables(AtFrequencies(sign * frequencies)))
+    changed = Mistake(NAME, description, at_frequencies(sign * frequencies))
     if encoding.scaling is not None:
         return changed
     unscaled = Mistake(NAME, description, with_fields(scaling=None))
