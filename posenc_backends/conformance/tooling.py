@@ -132,6 +132,13 @@ class LayerCase:
             for array in self.golden_case["arrays"].values()
         )
 
+    def shapes(self, length: Any = None) -> list[tuple[Any, ...]]:
+        """Return the shape of each array, with `length` in place of each size that is the length of the sequence."""
+        arrays = zip(self.arrays(), self.sizes, strict=True)
+        return [
+            tuple(length if axis - x.ndim in axes else size for axis, size in enumerate(x.shape)) for x, axes in arrays
+        ]
+
     def weights(self, length: int = LENGTHS[0]) -> Any:
         """Return the weights of the result: the golden gradient is that of `sum(result * weights)`."""
         tokens = next(iter(self.golden_case["arrays"].values()))
@@ -210,6 +217,11 @@ def gradient(on: BackendUnderTest, case: GoldenCase, mode: str) -> Measurement:
         return _worst(layer_case, mode, "gradient", layer_case.dtype, results)
 
 
+def eager(case: LayerCase, folder: Path) -> Run:
+    """Call the layer as it is."""
+    return partial(case.call, case.layer())
+
+
 def copied(case: LayerCase, folder: Path) -> Run:
     """Deep-copy the layer."""
     return partial(case.call, copy.deepcopy(case.layer()))
@@ -241,6 +253,11 @@ def compiled_by(compiler: Callable[[Any], Any], array_type: type, layer: Any) ->
 def gradient_of(gradient: Callable[..., Any], run: Run) -> Run:
     """Return the gradient of `sum(run(tokens, *others) * weights)` as a function of `weights, tokens, *others`."""
     return lambda weights, tokens, *others: gradient(lambda x: run(x, *others), tokens, weights)
+
+
+def gradient_in(mode: Mode, case: LayerCase, folder: Path) -> Run:
+    """Compute the gradient of a mode's result with respect to the tokens."""
+    return gradient_of(case.on.testing.gradient, mode(case, folder))
 
 
 def arange_like(*shape: int, first: int = 0) -> npt.NDArray[np.float32]:

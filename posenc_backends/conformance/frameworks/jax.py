@@ -15,7 +15,7 @@ from jax import export
 from jax import numpy as jnp
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run, compiled_by, copied, pickled, saved
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, compiled_by, copied, eager, pickled, saved
 
 from ...jax.state import from_state, to_state
 from .jax_sharding import by_heads, by_sequence, manual
@@ -86,12 +86,12 @@ def parameter_gradient(layer: Any, name: str, x: jax.Array, weights: jax.Array, 
 
 def compile_layer(case: LayerCase, folder: Path) -> Run:
     """Compile with `jit`, the layer as a constant."""
-    return jax.jit(partial(case.call, case.layer()))
+    return jax.jit(eager(case, folder))
 
 
 def compile_ahead(case: LayerCase, folder: Path) -> Run:
     """Compile with `jit` ahead of time, from shapes and dtypes, and check `eval_shape`."""
-    call = jax.jit(partial(case.call, case.layer()))
+    call = jax.jit(eager(case, folder))
 
     def run(*arrays: Any) -> Any:
         types = jax.tree.map(jax.typeof, arrays)
@@ -115,9 +115,9 @@ def donated(case: LayerCase, folder: Path) -> Run:
     return run
 
 
-def vmapped(case: LayerCase, folder: Path) -> Run:
+def vmapped(case: LayerCase, folder: Path, *, mode: Mode = eager) -> Run:
     """Apply `vmap` over a new first axis of all arguments."""
-    call = jax.jit(jax.vmap(partial(case.call, case.layer())))
+    call = jax.jit(jax.vmap(mode(case, folder)))
     return lambda *arrays: call(*(jnp.stack([jnp.flip(x, 0), x]) for x in arrays))[1]
 
 
@@ -135,9 +135,8 @@ def scanned(case: LayerCase, folder: Path) -> Run:
 def exported(case: LayerCase, folder: Path) -> Run:
     """Export with `jax.export` for a symbolic length, write the program to a file and read it."""
     (length,) = export.symbolic_shape("length", constraints=["length >= 1"])
-    call = jax.jit(partial(case.call, case.layer()))
-    types = (_symbolic(x, axes, length) for x, axes in zip(case.arrays(), case.sizes, strict=True))
-    program = export.export(call)(*types)
+    types = (jax.ShapeDtypeStruct(shape, x.dtype) for x, shape in zip(case.arrays(), case.shapes(length), strict=True))
+    program = export.export(jax.jit(eager(case, folder)))(*types)
     (folder / "layer.jax").write_bytes(program.serialize())
     return export.deserialize((folder / "layer.jax").read_bytes()).call
 
@@ -182,25 +181,13 @@ def in_a_model(case: LayerCase, folder: Path) -> Run:
 
 def pulled_back(transform: Callable[..., Any], case: LayerCase, folder: Path) -> Run:
     """Compile the gradient of a transformed call."""
-    call = transform(partial(case.call, case.layer()))
+    call = transform(eager(case, folder))
 
     def run(weights: Any, x: Any, *arrays: Any) -> Any:
         result, pull_back = jax.vjp(lambda x: call(x, *arrays), x)
         return pull_back(weights.astype(result.dtype))[0]
 
     return jax.jit(run)
-
-
-def vmapped_gradient(case: LayerCase, folder: Path) -> Run:
-    """Compute the gradient under `vmap` over a new first axis of all arguments."""
-    call = jax.jit(jax.vmap(pulled_back(lambda call: call, case, folder)))
-    return lambda *arrays: call(*(jnp.stack([jnp.flip(x, 0), x]) for x in arrays))[1]
-
-
-def _symbolic(x: Any, axes: tuple[int, ...], length: Any) -> jax.ShapeDtypeStruct:
-    """Return the shape and dtype of `x`, where the size of these axes is the symbol `length`."""
-    shape = [length if axis - x.ndim in axes else size for axis, size in enumerate(x.shape)]
-    return jax.ShapeDtypeStruct(tuple(shape), x.dtype)
 
 
 def _position_names(case: LayerCase) -> tuple[str, ...]:
@@ -233,7 +220,7 @@ MODES |= {"in a model": in_a_model} if find_spec("flax") else {}
 GRADIENT_MODES: dict[str, Mode] = {
     "compiled": partial(pulled_back, lambda call: call),
     "checkpointed": partial(pulled_back, jax.checkpoint),
-    "vmapped": vmapped_gradient,
+    "vmapped": partial(vmapped, mode=partial(pulled_back, lambda call: call)),
 }
 LEFT_OUT = {  # modes that 64 bits do not change
     "64 bits": ("donated", "scanned", "sharded over heads", "shard_map", "saved", "copied", "pickled", "in a model"),

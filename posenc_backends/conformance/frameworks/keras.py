@@ -176,21 +176,12 @@ EXPORTS = {"tensorflow": export_saved_model, "torch": export_program}
 
 def _functional_model(case: LayerCase, layer: Any) -> keras.Model:
     """Return a functional model of one layer, of unknown batch and length."""
-    inputs = []
-    for name, array, axes in zip(case.names, case.arrays(), case.sizes, strict=True):
-        shape = _input_shape(case, name, array, axes)
-        inputs.append(keras.Input(batch_shape=shape, dtype=keras.backend.standardize_dtype(array.dtype), name=name))
+    inputs, has_axes = [], getattr(case.encoding, "num_axes", 1) > 1  # of positions, before their batch
+    for name, array, shape in zip(case.names, case.arrays(), case.shapes(), strict=True):
+        batch_shape = shape if name == "positions" and has_axes else (None, *shape[1:])
+        dtype = keras.backend.standardize_dtype(array.dtype)
+        inputs.append(keras.Input(batch_shape=batch_shape, dtype=dtype, name=name))
     return keras.Model(inputs, case.call(layer, *inputs))
-
-
-def _input_shape(case: LayerCase, name: str, array: Any, axes: tuple[int, ...]) -> list[int | None]:
-    """Return the shape of an array with None for lengths and the batch; the first axis of positions may be neither."""
-    shape: list[int | None] = list(array.shape)
-    for axis in axes:
-        shape[axis] = None
-    if name != "positions" or getattr(case.encoding, "num_axes", 1) == 1:
-        shape[0] = None
-    return shape
 
 
 def _from_config(layer: Any, **changes: Any) -> Any:

@@ -14,10 +14,10 @@ from mlx import nn
 from mlx.utils import tree_flatten
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run, compiled_by, copied, gradient_of, pickled, saved
 
 from ...mlx.layers import MultiHeadAttention
 from ...mlx.state import from_state, to_state
+from ..tooling import LayerCase, Mode, Run, compiled_by, copied, eager, gradient_in, gradient_of, pickled, saved
 
 KNOWN_FAILURES = known_failures("mlx")
 WARNINGS = ()
@@ -96,9 +96,9 @@ class Model(nn.Module):
         return self.case.call(self.layer, *arrays)
 
 
-def compile_layer(case: LayerCase, folder: Path) -> Run:
+def compile_layer(case: LayerCase, folder: Path, *, mode: Mode = eager) -> Run:
     """Compile with `mx.compile`, the layer as a constant."""
-    return mx.compile(partial(case.call, case.layer()))
+    return mx.compile(mode(case, folder))
 
 
 def in_a_model(case: LayerCase, folder: Path) -> Run:
@@ -110,17 +110,17 @@ def in_a_model(case: LayerCase, folder: Path) -> Run:
 def exported(case: LayerCase, folder: Path) -> Run:
     """Export with `mx.exporter` for each length, and run the file without the layer."""
     path = str(folder / "layer.mlxfn")
-    with mx.exporter(path, partial(case.call, case.layer())) as write:
+    with mx.exporter(path, eager(case, folder)) as write:
         for length in LENGTHS:
             write(*case.arrays(length))
     program = mx.import_function(path)
     return lambda *arrays: program(*arrays)[0]
 
 
-def vmapped(case: LayerCase, folder: Path) -> Run:
+def vmapped(case: LayerCase, folder: Path, *, mode: Mode = eager) -> Run:
     """Apply `mx.vmap` over a new first axis of all arguments."""
-    call = mx.vmap(partial(case.call, case.layer()))
-    return lambda *arrays: call(*_doubled(arrays))[1]
+    call = mx.vmap(mode(case, folder))
+    return lambda *arrays: call(*(mx.stack([x[::-1], x]) for x in arrays))[1]
 
 
 def cast_layer(case: LayerCase, folder: Path) -> Run:
@@ -133,25 +133,9 @@ def cast_layer(case: LayerCase, folder: Path) -> Run:
     return partial(case.call, layer.load_weights(cast_back))
 
 
-def pulled_back(transform: Callable[..., Any], case: LayerCase, folder: Path) -> Run:
-    """Compute the gradient of a transformed call."""
-    return gradient_of(gradient, transform(partial(case.call, case.layer())))
-
-
-def compiled_gradient(case: LayerCase, folder: Path) -> Run:
-    """Compile the gradient with `mx.compile`."""
-    return mx.compile(pulled_back(lambda call: call, case, folder))
-
-
-def vmapped_gradient(case: LayerCase, folder: Path) -> Run:
-    """Compute the gradient under `mx.vmap` over a new first axis of all arguments."""
-    call = mx.vmap(pulled_back(lambda call: call, case, folder))
-    return lambda *arrays: call(*_doubled(arrays))[1]
-
-
-def _doubled(arrays: Any) -> list[mx.array]:
-    """Return each array behind another one, in reverse order."""
-    return [mx.stack([x[::-1], x]) for x in arrays]
+def checkpointed(case: LayerCase, folder: Path) -> Run:
+    """Recompute the layer in the backward pass."""
+    return gradient_of(gradient, mx.checkpoint(eager(case, folder)))
 
 
 MODES: dict[str, Mode] = {
@@ -165,9 +149,9 @@ MODES: dict[str, Mode] = {
     "pickled": pickled,
 }
 GRADIENT_MODES: dict[str, Mode] = {
-    "grad": partial(pulled_back, lambda call: call),
-    "compiled": compiled_gradient,
-    "checkpointed": partial(pulled_back, mx.checkpoint),
-    "vmapped": vmapped_gradient,
+    "grad": partial(gradient_in, eager),
+    "compiled": partial(compile_layer, mode=partial(gradient_in, eager)),
+    "checkpointed": checkpointed,
+    "vmapped": partial(vmapped, mode=partial(gradient_in, eager)),
 }
 LENGTHS = (48, 7)  # each is compiled anew, so there are only two

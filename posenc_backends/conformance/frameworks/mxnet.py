@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mxnet import autograd, gluon
 
 from posenc_backends.conformance.known_failures import IN_SYMBOLS, known_failures
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_of, pickled, saved
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_in, pickled, saved
 
 KNOWN_FAILURES = known_failures("mxnet")
 EAGER_MODES = ("cast", "saved", "copied", "pickled")
@@ -164,11 +164,6 @@ def _cast_layer(case: LayerCase) -> Any:
     return layer
 
 
-def _gradient_in(mode: Mode, case: LayerCase, folder: Path) -> Run:
-    """Compute the gradient of a mode's result with respect to the tokens."""
-    return gradient_of(gradient, mode(case, folder))
-
-
 MODES: dict[str, Mode] = {
     "hybridized": hybridized,
     "hybridized, static": partial(hybridized, **STATIC),
@@ -182,10 +177,10 @@ MODES: dict[str, Mode] = {
     "pickled": pickled,
 }
 GRADIENT_MODES: dict[str, Mode] = {
-    "hybridized": partial(_gradient_in, hybridized),
-    "in a model": partial(_gradient_in, in_a_model),
-    "in a model, static": partial(_gradient_in, partial(in_a_model, **STATIC)),
-    "exported": partial(_gradient_in, exported),
+    "hybridized": partial(gradient_in, hybridized),
+    "in a model": partial(gradient_in, in_a_model),
+    "in a model, static": partial(gradient_in, partial(in_a_model, **STATIC)),
+    "exported": partial(gradient_in, exported),
 }
 
 

@@ -20,9 +20,9 @@ from paddle.jit.sot.utils.envs import min_graph_size_guard
 from paddle.static import InputSpec
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_of, pickled, saved
 
 from ...paddle.layers import MultiHeadAttention
+from ..tooling import LayerCase, Mode, Run, copied, eager, gradient_in, gradient_of, pickled, saved
 
 KNOWN_FAILURES = known_failures("paddle")
 WARNINGS = ("ignore:Tensor do not have '.*' interface for (pir|static) graph mode:UserWarning",)  # all traced code
@@ -154,16 +154,20 @@ def exported(case: LayerCase, folder: Path) -> Run:
     return paddle.jit.load(_export(case, folder))
 
 
-def predicted(case: LayerCase, folder: Path) -> Run:
+def predicted(case: LayerCase, folder: Path, *, has_onednn: bool = True) -> Run:
     """Save the layer as a program, and run it with Paddle Inference and its default optimizations."""
-    return _predictor(_config(_export(case, folder)))
+    path = _export(case, folder)
+    config = inference.Config(f"{path}.json", f"{path}.pdiparams")
+    config.disable_glog_info()
+    if not has_onednn:
+        config.disable_mkldnn()
+    predictor = inference.create_predictor(config)
+    return lambda *arrays: predictor.run(list(arrays))[0].clone()  # the next run overwrites the result
 
 
 def predicted_without_onednn(case: LayerCase, folder: Path) -> Run:
     """Save the layer as a program, and run it with Paddle Inference without oneDNN."""
-    config = _config(_export(case, folder))
-    config.disable_mkldnn()
-    return _predictor(config)
+    return predicted(case, folder, has_onednn=False)
 
 
 def autocast(case: LayerCase, folder: Path) -> Run:
@@ -178,21 +182,11 @@ def cast_layer(case: LayerCase, folder: Path) -> Run:
     return partial(case.call, case.layer().to(dtype="float16").to(dtype="bfloat16"))
 
 
-def gradient_eager(case: LayerCase, folder: Path) -> Run:
-    """Compute the gradient of eager code with `paddle.grad`."""
-    return gradient_of(gradient, partial(case.call, case.layer()))
-
-
 def gradient_compiled(case: LayerCase, folder: Path) -> Run:
     """Compile forward and backward pass from source."""
     layer = case.layer()
     layer.train()  # in evaluation mode, Paddle compiles no backward pass
     return gradient_of(gradient, _compiled(case, layer))
-
-
-def gradient_compiled_sot(case: LayerCase, folder: Path) -> Run:
-    """Compile forward and backward pass from bytecode (SOT)."""
-    return gradient_of(gradient, compiled_sot(case, folder))
 
 
 def recomputed(case: LayerCase, folder: Path) -> Run:
@@ -203,13 +197,8 @@ def recomputed(case: LayerCase, folder: Path) -> Run:
 
 def _specs(case: LayerCase) -> list[Any]:
     """Return an `InputSpec` for each array, of unknown length. Paddle needs one object for each."""
-    specs = []
-    for name, array, axes in zip(case.names, case.arrays(), case.sizes, strict=True):
-        shape = list(array.shape)
-        for axis in axes:
-            shape[axis] = None
-        specs.append(InputSpec(shape, array.dtype, name))
-    return specs
+    arrays = zip(case.names, case.arrays(), case.shapes(), strict=True)
+    return [InputSpec(list(shape), array.dtype, name) for name, array, shape in arrays]  # it writes into the list
 
 
 def _positional(case: LayerCase, arrays: Any) -> list[Any]:
@@ -250,17 +239,6 @@ def _export(case: LayerCase, folder: Path) -> str:
     return path
 
 
-def _config(path: str) -> Any:
-    config = inference.Config(f"{path}.json", f"{path}.pdiparams")
-    config.disable_glog_info()
-    return config
-
-
-def _predictor(config: Any) -> Run:
-    predictor = inference.create_predictor(config)
-    return lambda *arrays: predictor.run(list(arrays))[0].clone()  # the next run overwrites the result
-
-
 MODES: dict[str, Mode] = {
     "compiled": compile_layer,
     "compiled, SOT": compiled_sot,
@@ -276,7 +254,7 @@ MODES: dict[str, Mode] = {
 }
 GRADIENT_MODES: dict[str, Mode] = {
     "compiled": gradient_compiled,
-    "compiled, SOT": gradient_compiled_sot,
-    "grad": gradient_eager,
+    "compiled, SOT": partial(gradient_in, compiled_sot),
+    "grad": partial(gradient_in, eager),
     "recomputed": recomputed,
 }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run
+from posenc_backends.conformance.tooling import LayerCase, Mode, Run, eager
 
 KNOWN_FAILURES: dict[str, str] = {}
 WARNINGS = ()
@@ -36,7 +35,7 @@ def compiled(layer: Any) -> Callable[..., Any]:
 
 def in_function(case: LayerCase, folder: Path) -> Run:
     """Call the layer in a `tf.function` of unknown sizes."""
-    return tf.function(partial(case.call, case.layer()), input_signature=_signature(case))
+    return tf.function(eager(case, folder), input_signature=_signature(case))
 
 
 def in_dataset(case: LayerCase, folder: Path) -> Run:
@@ -48,7 +47,7 @@ def in_dataset(case: LayerCase, folder: Path) -> Run:
             yield waiting.pop()
 
     tokens = tf.data.Dataset.from_generator(arrivals, output_signature=_signature(case))
-    results = tokens.map(partial(case.call, case.layer()))
+    results = tokens.map(eager(case, folder))
 
     def run(*arrays: Any) -> Any:
         waiting.append(arrays)
@@ -70,11 +69,7 @@ def gradient_in_function(case: LayerCase, folder: Path) -> Run:
 
 def _signature(case: LayerCase) -> tuple[tf.TensorSpec, ...]:
     """Return the arrays of a call, of any length."""
-    specs = []
-    for array, axes in zip(case.arrays(), case.sizes, strict=True):
-        shape = [None if axis - array.ndim in axes else size for axis, size in enumerate(array.shape)]
-        specs.append(tf.TensorSpec(shape, array.dtype))
-    return tuple(specs)
+    return tuple(tf.TensorSpec(shape, x.dtype) for x, shape in zip(case.arrays(), case.shapes(), strict=True))
 
 
 MODES: dict[str, Mode] = {"tf.function": in_function, "tf.data": in_dataset}

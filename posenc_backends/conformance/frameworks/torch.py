@@ -15,9 +15,9 @@ import torch
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
 from posenc_backends.conformance.known_failures import known_failures
-from posenc_backends.conformance.tooling import LayerCase, Mode, Run, copied, gradient_of, pickled, saved
 
 from ...torch.layers import MultiHeadAttention
+from ..tooling import LayerCase, Mode, Run, copied, eager, gradient_in, gradient_of, pickled, saved
 from .torch_export import exported, moved, moved_assigned, onnx, saved_persistent, traced
 
 KNOWN_FAILURES = known_failures("torch")
@@ -102,25 +102,38 @@ def parameter_gradient(layer: Any, name: str, x: torch.Tensor, weights: torch.Te
     return result
 
 
-def compile_layer(case: LayerCase, folder: Path) -> Run:
+def compile_layer(
+    case: LayerCase, folder: Path, *, backend: str = "aot_eager", dynamic: bool | None = None, graphs: int = NUM_GRAPHS
+) -> Run:
     """Compile without a fallback for the first length, then for any length; stop before code generation."""
-    return _compiled(case, backend="aot_eager", dynamic=None, graphs=NUM_GRAPHS)
+    torch.compiler.reset()
+    layer = case.layer()
+    call = torch.compile(layer, fullgraph=True, backend=backend, dynamic=dynamic)
+
+    def run(*arrays: Any) -> Any:
+        with torch.set_grad_enabled(arrays[0].requires_grad):
+            result = case.call(call, *arrays)
+        count = len(_debug_get_cache_entry_list(type(layer).forward.__code__))
+        if not 1 <= count <= graphs:
+            raise RuntimeError(f"Expected {graphs} graphs at most, got {count}.")
+        return result
+
+    return run
 
 
 def compiled_dynamic(case: LayerCase, folder: Path) -> Run:
     """Compile to machine code without a fallback, once for any length."""
-    return _compiled(case, backend="inductor", dynamic=True, graphs=1)
+    return compile_layer(case, folder, backend="inductor", dynamic=True, graphs=1)
 
 
 def vmapped(case: LayerCase, folder: Path) -> Run:
     """Apply `vmap` over a new first axis of size 2; the second result is checked."""
-    call = torch.func.vmap(partial(case.call, case.layer()))
+    call = torch.func.vmap(eager(case, folder))
 
     def run(*arrays: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "There is a performance drop"
-            )  # PyTorch runs its attention once per element
+            # PyTorch runs its attention once per element
+            warnings.filterwarnings("ignore", "There is a performance drop")
             return call(*(torch.stack([array.flip(0), array]) for array in arrays))[1]
 
     return run
@@ -160,15 +173,10 @@ def after_inference(case: LayerCase, folder: Path) -> Run:
     return run
 
 
-def compiled_gradient(case: LayerCase, folder: Path) -> Run:
-    """Compile forward and backward pass without a fallback, once for any length."""
-    return gradient_of(gradient, _compiled(case, backend="aot_eager", dynamic=True, graphs=1))
-
-
 def checkpointed(case: LayerCase, folder: Path) -> Run:
     """Recompute the layer in the backward pass (activation checkpointing)."""
-    call = partial(case.call, case.layer())
-    return gradient_of(gradient, partial(torch.utils.checkpoint.checkpoint, call, use_reentrant=False))
+    recomputed = partial(torch.utils.checkpoint.checkpoint, eager(case, folder), use_reentrant=False)
+    return gradient_of(gradient, recomputed)
 
 
 def functional(case: LayerCase, folder: Path) -> Run:
@@ -183,27 +191,6 @@ def functional(case: LayerCase, folder: Path) -> Run:
 
         _, pull_back = torch.func.vjp(result, parameters, tokens)
         return pull_back(weights)[1]
-
-    return run
-
-
-def autocast_gradient(case: LayerCase, folder: Path) -> Run:
-    """Run the forward pass under bfloat16 autocast."""
-    return gradient_of(gradient, autocast(case, folder))
-
-
-def _compiled(case: LayerCase, *, backend: str, dynamic: bool | None, graphs: int) -> Run:
-    torch.compiler.reset()
-    layer = case.layer()
-    call = torch.compile(layer, fullgraph=True, backend=backend, dynamic=dynamic)
-
-    def run(*arrays: Any) -> Any:
-        with torch.set_grad_enabled(arrays[0].requires_grad):
-            result = case.call(call, *arrays)
-        count = len(_debug_get_cache_entry_list(type(layer).forward.__code__))
-        if not 1 <= count <= graphs:
-            raise RuntimeError(f"Expected {graphs} graphs at most, got {count}.")
-        return result
 
     return run
 
@@ -226,12 +213,11 @@ MODES: dict[str, Mode] = {
 }
 MODES |= {"onnx": onnx} if find_spec("onnxscript") and find_spec("onnxruntime") else {}  # to write it and to run it
 GRADIENT_MODES: dict[str, Mode] = {
-    "compiled": compiled_gradient,
+    "compiled": partial(gradient_in, partial(compile_layer, dynamic=True, graphs=1)),
     "checkpointed": checkpointed,
     "functional": functional,
-    "autocast": autocast_gradient,
+    "autocast": partial(gradient_in, autocast),
 }
-RESULT_DTYPES = {
-    "autocast: MultiHeadAttention": "bfloat16"
-}  # the dtype of matrix products; other layers keep that of their tokens
+# The dtype of matrix products; other layers keep that of their tokens.
+RESULT_DTYPES = {"autocast: MultiHeadAttention": "bfloat16"}
 CONTRACTING = ("onnx",)  # its operator RotaryEmbedding fuses a product and a sum
