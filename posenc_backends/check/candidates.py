@@ -12,14 +12,7 @@ import numpy.typing as npt
 
 from posenc_core.analysis.precision import ROUNDED
 from posenc_core.attention.attend import AttentionInputs
-from posenc_core.encodings import (
-    Additive,
-    Encoding,
-    PositionScoring,
-    QueryEncoding,
-    RotaryEncoding,
-    Tabular,
-)
+from posenc_core.encodings import Additive, Encoding, PositionScoring, QueryEncoding, RotaryEncoding, Tabular
 from posenc_core.encodings.additive.base import in_columns
 from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.rotation import rotate_pairs

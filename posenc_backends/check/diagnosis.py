@@ -260,11 +260,7 @@ def _reproduced(signature: Signature, mistake: Mistake, result: CallResult, outp
 
 
 def _reproduced_at(
-    signature: Signature,
-    mistake: Mistake,
-    result: CallResult,
-    outputs: list[int],
-    rows: npt.NDArray[np.int64] | None,
+    signature: Signature, mistake: Mistake, result: CallResult, outputs: list[int], rows: npt.NDArray[np.int64] | None
 ) -> list[int]:
     call = result.call.at(rows)
     results = result.results if rows is None else tuple(array[..., rows, :] for array in result.results)

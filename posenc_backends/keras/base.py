@@ -104,10 +104,7 @@ class Layer(Module):
         self.set_tables(encoding.constants(max_len))
         self.learned = {
             name: self.add_weight(
-                shape=parameter.shape,
-                initializer=partial(_initial, parameter),
-                autocast=False,
-                name=name,
+                shape=parameter.shape, initializer=partial(_initial, parameter), autocast=False, name=name
             )
             for name, parameter in encoding.parameters().items()
         }

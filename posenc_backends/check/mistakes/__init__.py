@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from posenc_core.encodings import (
-    Additive,
-    Encoding,
-    QueryEncoding,
-    RotaryEncoding,
-    Scoring,
-)
+from posenc_core.encodings import Additive, Encoding, QueryEncoding, RotaryEncoding, Scoring
 from posenc_core.encodings.remapping import RemappedRotary
 
 from .additive import additive_mistakes

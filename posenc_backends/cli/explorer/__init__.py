@@ -16,10 +16,7 @@ HELP = Help(
     "explore",
     help="explore encodings in the browser",
     description="Explore encodings on a web page that this machine serves.",
-    examples=(
-        "posenc explore",
-        "posenc explore \"Rotary(head_dim=64, layout='half')\" --port 0",
-    ),
+    examples=("posenc explore", "posenc explore \"Rotary(head_dim=64, layout='half')\" --port 0"),
 )
 
 

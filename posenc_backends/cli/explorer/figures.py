@@ -12,11 +12,7 @@ import plotly.graph_objects as go
 from posenc_core.analysis.curves import bounds_by_distance, products
 from posenc_core.analysis.pairs import describe_scaling, pairs_of
 from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
-from posenc_core.encodings import (
-    PositionScoring,
-    QueryEncoding,
-    RotaryEncoding,
-)
+from posenc_core.encodings import PositionScoring, QueryEncoding, RotaryEncoding
 from posenc_core.encodings.remapping import RemappedRotary
 
 from .style import BLUE, COLORS, GRAY, ORANGE, evenly_spaced, heat_map, line, new_figure, text

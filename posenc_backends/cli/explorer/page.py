@@ -34,10 +34,7 @@ def layout() -> html.Main:
             dcc.Store(id="drawn"),
             dcc.Interval(id="tick", interval=TICK, disabled=True),
             html.Header([html.H1("posenc explorer"), html.P("Positional encodings and their properties.")]),
-            html.Div(
-                [html.Form(_regions(), **{"aria-label": "Controls"}), _models()],
-                id="panel",
-            ),
+            html.Div([html.Form(_regions(), **{"aria-label": "Controls"}), _models()], id="panel"),
             html.Section(
                 [
                     html.P(id="link-message", role="alert", className="message"),
@@ -196,11 +193,7 @@ def _half(name: str, side: int) -> list[Any]:
 def _player() -> html.Div:
     position = dcc.Input(id=POSITION.name, type="range", min=0, max=POSITION.highest, step=1, value=POSITION.default)
     return html.Div(
-        [
-            html.Button("Play", id="play", type="button"),
-            html.Label("position", htmlFor=POSITION.name),
-            position,
-        ],
+        [html.Button("Play", id="play", type="button"), html.Label("position", htmlFor=POSITION.name), position],
         className="player",
     )
 

@@ -11,13 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core import grid, normalized_grid
-from posenc_core.encodings import (
-    Additive,
-    Encoding,
-    Placed,
-    PositionScoring,
-    Rotary,
-)
+from posenc_core.encodings import Additive, Encoding, Placed, PositionScoring, Rotary
 from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 
 from .catalogue import drawn_rope, has_heads, initial_parameters, is_image

@@ -16,10 +16,7 @@ HELP = Help(
     "golden",
     help="write golden numbers for programs without Python",
     description="Write numbers computed at 50 digits, for tests of programs in any language.",
-    examples=(
-        "posenc golden -o golden",
-        "posenc golden -o golden --onnx",
-    ),
+    examples=("posenc golden -o golden", "posenc golden -o golden --onnx"),
 )
 
 

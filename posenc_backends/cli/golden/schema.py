@@ -8,12 +8,11 @@ from posenc_backends.check.program import STORED
 
 
 def _object(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    properties = required | optional
     return {
         "type": "object",
         "required": list(required),
         "additionalProperties": False,
-        "properties": properties,
+        "properties": required | optional,
     }
 
 
@@ -37,9 +36,7 @@ _TOLERANCE = _object(
     }
 )
 _OUTPUT = _object(_TENSOR | {"meaning": {"enum": ["truth", "formula"]}, "tolerance": _TOLERANCE})
-_MISTAKE = _object(
-    _TENSOR | {"meaning": {"const": "mistake"}, "mistake": _TEXT, "description": _TEXT, "of": _NAME},
-)
+_MISTAKE = _object(_TENSOR | {"meaning": {"const": "mistake"}, "mistake": _TEXT, "description": _TEXT, "of": _NAME})
 _OPTIONS = {"seq_len": {"type": ["integer", "null"]}, "attention_factor": _NUMBER, "start": {"type": "integer"}}
 
 

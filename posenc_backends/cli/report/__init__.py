@@ -11,10 +11,7 @@ HELP = Help(
     "report",
     help="test every encoding in every installed framework",
     description="Test every encoding in every installed framework against numbers computed at 50 digits.",
-    examples=(
-        "posenc report",
-        "posenc report --html report.html --modes",
-    ),
+    examples=("posenc report", "posenc report --html report.html --modes"),
     statuses={0: "no case fails", 1: "a case fails", 2: CANNOT_RUN},
 )
 
