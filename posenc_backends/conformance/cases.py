@@ -100,7 +100,7 @@ def cases() -> Iterator[Case]:
         yield from _compiled(golden_case)
     for golden_case in golden("alibi"):
         yield _case("forward", golden_case, tables.bias)
-        yield _case("compiled", golden_case, tables.compiled_bias)
+        yield _case("compiled", golden_case, partial(tables.bias, is_compiled=True))
         if golden_case["dtype"] == "float32":
             yield _case("gradient", golden_case, tables.bias_gradient)
     for golden_case in golden("content_scoring"):
@@ -131,10 +131,10 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
     ("table", "remapping", tables.remapped_tables),
     ("gradient", "position_gradients", additive.position_gradient),
     ("forward", "learned_sinusoidal", tables.learned_rotary),
-    ("compiled", "learned_sinusoidal", tables.compiled_learned_rotary),
+    ("compiled", "learned_sinusoidal", partial(tables.learned_rotary, is_compiled=True)),
     ("gradient", "learned_sinusoidal", additive.learned_gradient),
     ("forward", "learned_rotary", tables.learned_rotary),
-    ("compiled", "learned_rotary", tables.compiled_learned_rotary),
+    ("compiled", "learned_rotary", partial(tables.learned_rotary, is_compiled=True)),
     ("gradient", "learned_rotary", tables.learned_rotary_gradient),
     ("defect", "defects", peer_bugs.defect),
     ("saved", "saved", tables.saved),
@@ -253,7 +253,7 @@ def _attention(golden_case: GoldenCase) -> Iterator[Case]:
         return
     yield _case("forward", golden_case, attention.attention)
     if "positions" not in golden_case["options"]:  # those of rotary encodings lie past the table
-        yield _case("compiled", golden_case, attention.compiled_attention)
+        yield _case("compiled", golden_case, partial(attention.attention, is_compiled=True))
     yield _case("gradient", golden_case, attention.attention_gradient)
 
 

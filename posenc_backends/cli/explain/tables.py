@@ -114,10 +114,8 @@ def _properties(layers: Layers) -> Iterator[tuple[str, str]]:
     if layers.chunk_size is not None:
         chunks = f"chunks of {layers.chunk_size - (layers.local_size or 0):,} positions"
         yield "distances", f"at most {layers.chunk_size:,}, by {chunks}; {layers.local_size:,} before a chunk are kept"
-    if layers.softmax_factor != 1:
-        yield "softmax factor", f"{layers.softmax_factor:.6g}: multiplies the softmax scale"
-    else:
-        yield "softmax factor", "1"
+    factor = layers.softmax_factor
+    yield "softmax factor", "1" if factor == 1 else f"{factor:.6g}: multiplies the softmax scale"
 
 
 def _properties_at_length(regime: Regime) -> Iterator[tuple[str, str]]:

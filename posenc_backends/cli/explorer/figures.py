@@ -93,8 +93,9 @@ def columns(view: View) -> Picture | None:
 
 def wavelengths(view: View) -> Picture | None:
     """Draw the wavelength of each pair, before and after scaling; by axis where there are several."""
-    if isinstance(view.encoding, RotaryEncoding) and view.num_axes > 1 and not view.encoding.computes_rows:
-        return _wavelengths_by_axis(view.encoding)
+    encoding = view.encoding
+    if isinstance(encoding, RotaryEncoding) and encoding.num_axes > 1 and not encoding.computes_rows:
+        return _wavelengths_by_axis(encoding)
     rotary = view.rotary
     if rotary is None:
         return None

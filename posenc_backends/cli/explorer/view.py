@@ -62,11 +62,6 @@ class View:
         return drawn_rope(self.encoding)
 
     @property
-    def num_axes(self) -> int:
-        """The number of axes of its positions."""
-        return self.encoding.num_axes
-
-    @property
     def is_image(self) -> bool:
         """Whether the tokens are the patches of an image."""
         return is_image(self.encoding)
@@ -76,7 +71,7 @@ class View:
         """Height and width of the image; one row if the encoding has a single axis."""
         if isinstance(window := getattr(self.encoding, "window", None), tuple):
             return window
-        return (self.side, self.side) if self.num_axes > 1 else (1, self.side)
+        return (self.side, self.side) if self.encoding.num_axes > 1 else (1, self.side)
 
     def positions(self) -> npt.NDArray[Any]:
         """Return the positions of the tokens: `(length,)`, or `(axes, length)` for several axes.
@@ -84,9 +79,9 @@ class View:
         An image is one frame, at time 0. Coordinates that are not counted in patches go from -1 to 1.
         """
         is_real = self.encoding.uses_coordinates
-        if self.num_axes == 1:
+        if self.encoding.num_axes == 1:
             return normalized_grid(self.length)[0] if is_real else np.arange(self.length)
-        sizes = (1,) * (self.num_axes - 2) + self.shape
+        sizes = (1,) * (self.encoding.num_axes - 2) + self.shape
         return normalized_grid(*sizes) if is_real else grid(*sizes)
 
     def table(self) -> npt.NDArray[np.float32] | None:

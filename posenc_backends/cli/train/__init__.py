@@ -55,13 +55,14 @@ def run(options: argparse.Namespace) -> int:
     if not 0 <= options.target <= 1:
         raise ValueError(f"`--target` must be a share from 0 to 1, got {options.target:g}.")
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a second thread does not pay for matrices this small
-    from .progress import Outputs, recipe_of, train
+    from .progress import recipe_of, train
 
     exact = train(
         options.task,
         options.backend,
         None if options.position == "none" else parse(options.position),
         recipe_of(options.task, steps=options.steps, seed=options.seed),
-        outputs=Outputs(options.json, options.picture),
+        path=options.json,
+        picture=options.picture,
     )
     return 0 if exact >= options.target else 1

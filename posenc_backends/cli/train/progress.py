@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -25,19 +25,9 @@ SHOW_EVERY = 10  # steps
 EXAMPLE, EXAMPLE_ANSWER = "the 21st of November 2026", "2026-11-21"
 
 
-class Outputs(NamedTuple):
-    """The files to write.
-
-    Attributes:
-        json: the recipe, the losses and the result.
-        picture: the attention of the decoder.
-    """
-
-    json: Path | None = None
-    picture: Path | None = None
-
-
-def train(name: str, backend: str, position: Encoding | None, recipe: Recipe, *, outputs: Outputs) -> float:
+def train(
+    name: str, backend: str, position: Encoding | None, recipe: Recipe, *, path: Path | None, picture: Path | None
+) -> float:
     """Train a Transformer and print the share of held-out questions that it answers exactly.
 
     Args:
@@ -45,7 +35,8 @@ def train(name: str, backend: str, position: Encoding | None, recipe: Recipe, *,
         backend: the framework.
         position: the encoding.
         recipe: how to train.
-        outputs: the files to write.
+        path: a JSON file for the recipe, the losses and the result.
+        picture: a file for the attention of the decoder.
     Returns:
         That share.
     Raises:
@@ -53,11 +44,10 @@ def train(name: str, backend: str, position: Encoding | None, recipe: Recipe, *,
         OSError: if a file cannot be written.
         TypeError, ValueError: if the encoding does not fit the model, or the task has no picture.
     """
-    if outputs.picture is not None and name != "dates":
+    if picture is not None and name != "dates":
         raise ValueError(f"`--picture` draws a date, so the task must be dates, got {name}.")
-    for path in outputs:
-        if path is not None:
-            path.touch()  # report a wrong path before the training
+    for file in filter(None, (path, picture)):
+        file.touch()  # report a wrong path before the training
     task, console = TASKS[name](), Console(highlight=False)
     model = model_of(task, position)
     started, trainer = time.monotonic(), make_trainer(backend, model, recipe)
@@ -68,7 +58,7 @@ def train(name: str, backend: str, position: Encoding | None, recipe: Recipe, *,
         f"loss {np.mean(losses[-SHOW_EVERY:]):.4f}, {recipe.steps} steps, {seconds:.0f} s.",
         soft_wrap=True,
     )
-    if outputs.json is not None:
+    if path is not None:
         content = {
             "task": name,
             "backend": backend,
@@ -78,9 +68,9 @@ def train(name: str, backend: str, position: Encoding | None, recipe: Recipe, *,
             "exact_match": exact,
             "losses": losses,
         }
-        outputs.json.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    if outputs.picture is not None:
-        _draw_attention(outputs.picture, trainer, model, task)
+        path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    if picture is not None:
+        _draw_attention(picture, trainer, model, task)
     return exact
 
 

@@ -28,14 +28,9 @@ ATTENTION = 8.0  # about sixty roundings, in an order that each framework choose
 OPTION_DTYPES = {"valid_lens": np.int32, "positions": np.int32, "key_positions": np.int32, "mask": np.bool_}
 
 
-def attention(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check a `MultiHeadAttention` with the projections of the case."""
-    return measure(on, _layer(on, case)(*_tokens(on, case), **_options(on, case)), case["result"], ATTENTION)
-
-
-def compiled_attention(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check a compiled `MultiHeadAttention` with the projections of the case."""
-    layer = on.testing.compiled(_layer(on, case))
+def attention(on: BackendUnderTest, case: GoldenCase, *, is_compiled: bool = False) -> Measurement:
+    """Check a `MultiHeadAttention` with the projections of the case, compiled or not."""
+    layer = on.testing.compiled(_layer(on, case)) if is_compiled else _layer(on, case)
     return measure(on, layer(*_tokens(on, case), **_options(on, case)), case["result"], ATTENTION)
 
 

@@ -161,15 +161,10 @@ def compiled_past_the_table(on: BackendUnderTest, case: GoldenCase) -> Measureme
     return measure_rotated(on, got, case)
 
 
-def bias(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check what an `AttentionBias` adds to zeros, bit for bit."""
+def bias(on: BackendUnderTest, case: GoldenCase, *, is_compiled: bool = False) -> Measurement:
+    """Check what an `AttentionBias`, compiled or not, adds to zeros, bit for bit."""
     layer = on.testing.eval_mode(layer_of(on, case), case["dtype"])
-    return Measurement(error_of(on, layer(zero_scores(on, case)), case, "bias"), EXACT)
-
-
-def compiled_bias(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check what a compiled `AttentionBias` adds to zeros, bit for bit."""
-    layer = on.testing.compiled(on.testing.eval_mode(layer_of(on, case), case["dtype"]))
+    layer = on.testing.compiled(layer) if is_compiled else layer
     return Measurement(error_of(on, layer(zero_scores(on, case)), case, "bias"), EXACT)
 
 
@@ -204,15 +199,10 @@ def resized(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     return Measurement(error_of(on, got, case, "result", scale=scale), RESIZED[case["dtype"]])
 
 
-def learned_rotary(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check an encoding of learned frequencies as initialized."""
+def learned_rotary(on: BackendUnderTest, case: GoldenCase, *, is_compiled: bool = False) -> Measurement:
+    """Check an encoding of learned frequencies as initialized, compiled or not."""
     layer = on.testing.eval_mode(layer_of(on, case))
-    return measure(on, layer(array_of(on, [case["x"]])), [case["result"]], LEARNED)
-
-
-def compiled_learned_rotary(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check a compiled encoding of learned frequencies as initialized."""
-    layer = on.testing.compiled(on.testing.eval_mode(layer_of(on, case)))
+    layer = on.testing.compiled(layer) if is_compiled else layer
     return measure(on, layer(array_of(on, [case["x"]])), [case["result"]], LEARNED)
 
 

@@ -141,7 +141,7 @@ def form_of(layer: Any) -> Form | None:
 def _is_of_form(layer: nn.Module, form: Form) -> bool:
     x = torch.tensor([[[[1.0, 2.0, 3.0, 5.0]]]], dtype=torch.float32, device="cpu")
     angles = torch.tensor([[[0.5, 2.0]]], dtype=torch.float32, device="cpu")
-    cos, sin = _written(angles.cos(), form.columns), _written(angles.sin(), form.columns)
+    cos, sin = written(angles.cos(), form.columns), written(angles.sin(), form.columns)
     try:
         theirs, _ = layer.forward(x, x, cos, sin)
     except RuntimeError:  # of shapes that do not fit
@@ -150,10 +150,11 @@ def _is_of_form(layer: nn.Module, form: Form) -> bool:
     return theirs.shape == x.shape and torch.allclose(ours, theirs)
 
 
-def _written(table: Tensor, columns: Columns) -> Tensor:
-    if columns == "pairs":
-        return table
-    return torch.cat([table, table], dim=-1) if columns == "half" else table.repeat_interleave(2, dim=-1)
+def written(table: Tensor, columns: str) -> Tensor:
+    """Return a table of one column per pair in the columns of a model."""
+    if columns == "half":
+        return torch.cat([table, table], dim=-1)
+    return table.repeat_interleave(2, dim=-1) if columns == "interleaved" else table
 
 
 class _Kernel(NamedTuple):

@@ -15,6 +15,7 @@ from posenc_core.encodings import RotaryEncoding
 
 from ..backend import BACKEND
 from ..layers import RotaryEmbedding
+from .apply_rotary import written
 
 TableColumns: TypeAlias = Literal["half", "interleaved", "pairs", "complex"]
 TABLE_COLUMNS: tuple[TableColumns, ...] = ("half", "interleaved", "pairs", "complex")
@@ -156,10 +157,3 @@ def _pairs(layer: RotaryEmbedding, positions: Tensor, seq_len: int | None = None
 def _pairs_by_length(layer: RotaryEmbedding, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Return them for frequencies that change with the largest of the positions (dynamic NTK)."""
     return _pairs(layer, positions, seq_len=int(positions.max()) + 1)
-
-
-def written(table: Tensor, columns: TableColumns) -> Tensor:
-    """Return a table of one column per pair in the columns of a model."""
-    if columns == "half":
-        return torch.cat([table, table], dim=-1)
-    return table.repeat_interleave(2, dim=-1) if columns == "interleaved" else table
