@@ -209,10 +209,8 @@ def _ulps(magnitudes: Float64s, dtype: str) -> Float64s:
 
 def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
     """Return one mistake of two calls."""
-    outputs, calls = (
-        tuple(dict.fromkeys((*a, *b))) for a, b in ((one.outputs, other.outputs), (one.calls, other.calls))
-    )
-    return replace(one, outputs=outputs, calls=calls, error=max(one.error, other.error))
+    outputs, calls = dict.fromkeys((*one.outputs, *other.outputs)), dict.fromkeys((*one.calls, *other.calls))
+    return replace(one, outputs=tuple(outputs), calls=tuple(calls), error=max(one.error, other.error))
 
 
 def _causes(

@@ -173,7 +173,7 @@ class Block(gluon.HybridBlock):
         """Return whether the layer's graph computes this call: all arguments but its inputs have their defaults."""
         parameters = signature_of(getattr(type(self), self.method)).parameters
         others = [(given, parameters[name].default) for name, given in arguments.items() if name not in self.inputs]
-        return all(given is default or (_is_integer(given) and given == default) for given, default in others)
+        return all(one is default or (isinstance(one, (int, np.integer)) and one == default) for one, default in others)
 
     def run_graph(self, *inputs: mx.np.ndarray) -> Any:
         """Return the result of the layer's own graph."""
@@ -225,10 +225,6 @@ class Block(gluon.HybridBlock):
     def cast(self, dtype: Any) -> None:
         super().cast(dtype)
         self.dtype = np.dtype(dtype).name
-
-
-def _is_integer(given: Any) -> bool:
-    return isinstance(given, (int, np.integer))
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class SymbolArray:
             if each is Ellipsis:
                 axis += len(self.sizes) - len(given)
             elif each is None:
-                result = result._with_axis(axis)
+                result = result.with_axis(axis)
                 axis += 1
             elif isinstance(each, slice):
                 result = result._sliced(axis, each)
@@ -71,10 +71,10 @@ class SymbolArray:
                 result = result._sliced(axis, slice(each, each + 1))._without_axis(axis)
         return result
 
-    def _with_axis(self, axis: int) -> SymbolArray:
-        return SymbolArray(
-            mx.sym.np.expand_dims(self.symbol, axis), (*self.sizes[:axis], 1, *self.sizes[axis:]), self.dtype
-        )
+    def with_axis(self, axis: int) -> SymbolArray:
+        """Return it with a new axis of size 1 at this place."""
+        sizes = (*self.sizes[:axis], 1, *self.sizes[axis:])
+        return SymbolArray(mx.sym.np.expand_dims(self.symbol, axis), sizes, self.dtype)
 
     def _without_axis(self, axis: int) -> SymbolArray:
         sizes = (*self.sizes[:axis], *self.sizes[axis + 1 :])

@@ -94,8 +94,7 @@ def cumulative_sum(x: SymbolArray, /, *, axis: int) -> SymbolArray:
 
 
 def expand_dims(x: SymbolArray, /, *, axis: int) -> SymbolArray:
-    place = axis % (len(x.sizes) + 1)
-    return SymbolArray(np_.expand_dims(x.symbol, place), (*x.sizes[:place], 1, *x.sizes[place:]), x.dtype)
+    return x.with_axis(axis % (len(x.sizes) + 1))
 
 
 def full_like(x: SymbolArray, number: Any, /) -> SymbolArray:

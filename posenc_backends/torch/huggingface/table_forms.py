@@ -61,12 +61,6 @@ class Difference(NamedTuple):
         return f"{self.largest:.1e} at {self.position:,}{first}"
 
 
-def layer_types_of(module: nn.Module) -> tuple[str | None, ...]:
-    """Return the layer types for which a module has tables; None alone if all layers are alike."""
-    types = getattr(module, "rope_type", None)
-    return tuple(sorted(types)) if types and isinstance(types, dict) else (None,)  # that of ESM is empty
-
-
 def encodings_of(module: nn.Module) -> dict[str, RotaryEncoding]:
     """Return the encoding that the config of a module describes for each of its layer types.
 
@@ -74,7 +68,8 @@ def encodings_of(module: nn.Module) -> dict[str, RotaryEncoding]:
         UnknownModuleError: if there is one that `load_rope` does not know.
     """
     found = {}
-    for layer_type in layer_types_of(module):
+    types = getattr(module, "rope_type", None)  # by layer type where these differ; that of ESM is empty
+    for layer_type in sorted(types) if types and isinstance(types, dict) else (None,):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of what is assumed: here it is compared with the module
             try:
