@@ -204,7 +204,8 @@ def _sentences(path: Path) -> dict[str, str]:
     sentences: dict[str, str] = {}
     for node in _parse(path).body:
         if isinstance(node, ast.ImportFrom) and node.module:
-            source = (path.parents[node.level - 1] if node.level else BACKENDS.parent) / f"{node.module.replace('.', '/')}.py"
+            root = path.parents[node.level - 1] if node.level else BACKENDS.parent
+            source = root / f"{node.module.replace('.', '/')}.py"
             is_ours = source.is_relative_to(BACKENDS / "conformance") and source.is_file() and source != path
             imported = _sentences(source) if is_ours else {}
             sentences |= {alias.name: imported[alias.name] for alias in node.names if alias.name in imported}
