@@ -91,7 +91,8 @@ def exact_cos_sin(position: float, turn: int) -> tuple[int, int]:
     quarter = (angle + 2 ** (TURN_BITS - 3)) >> (TURN_BITS - 2)
     rest = angle - (quarter << (TURN_BITS - 2))  # from -1/8 to 1/8 turn
     radians = rest * _RADIANS_PER_TURN >> (2 * TURN_BITS - VALUE_BITS)
-    cos, sin = _series(2**VALUE_BITS, 0, radians), _series(radians, 1, radians)
+    sin = _sine(radians)
+    cos = math.isqrt(4**VALUE_BITS - sin * sin)  # at least 0.7, so that its error is no larger than that of the sine
     return ((cos, sin), (-sin, cos), (-cos, -sin), (sin, -cos))[quarter % 4]
 
 
@@ -102,10 +103,10 @@ def exact_angle(position: float, turn: int) -> int:
     return angle * _RADIANS_PER_TURN >> (2 * TURN_BITS - VALUE_BITS)
 
 
-def _series(term: int, order: int, radians: int) -> int:
-    """Sum the Taylor series of cosine (from order 0) or sine (from order 1), in units of 2**-200."""
+def _sine(radians: int) -> int:
+    """Sum the Taylor series of the sine, in units of 2**-200."""
     square = radians * radians >> VALUE_BITS
-    total = 0
+    total, order, term = 0, 1, radians
     while term not in (0, -1):  # a right shift rounds negative terms to -1, never to 0
         total += term
         order += 2
