@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from drawn import table
 
-from posenc_backends.check.mistakes import (
-    mistakes_at_the_end,
-    mistakes_of_encoding,
-    mistakes_of_rounding,
-    mistakes_of_views,
-)
+from posenc_backends.check.mistakes import mistakes_of_encoding
+from posenc_backends.check.mistakes.application import mistakes_of_views
+from posenc_backends.check.mistakes.positions import mistakes_at_the_end
+from posenc_backends.check.mistakes.rounding import mistakes_of_rounding
 from posenc_backends.check.sample_calls import Caller
 from posenc_backends.check.signatures import signature_of
 from posenc_core import (

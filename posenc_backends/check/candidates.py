@@ -59,9 +59,10 @@ class Candidate:
         outcomes: functions from tokens and results to results, applied in order.
         weights: the parameters of the encoding, by name; `query_phase` of a mistake gives queries of `PoPE` phases.
         mask_positions: of a remapping, the positions by which keys after a query are hidden; None for `positions`.
+        computed: the exact tables so far, which all candidates of a check share.
     """
 
-    encoding: Encoding
+    encoding: Any  # an `Encoding` of any class
     positions: npt.NDArray[Any]
     num_queries: int = 0
     arithmetic: Arithmetic = EXACT
@@ -71,6 +72,7 @@ class Candidate:
     outcomes: tuple[Outcome, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict)
     mask_positions: npt.NDArray[Any] | None = None
+    computed: dict[Any, tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def tables(self) -> Tables:
         """Compute cosine and sine, or a table, or a bias, in float64.
@@ -94,8 +96,7 @@ class Candidate:
         Raises:
             TypeError, ValueError: if the encoding rejects them.
         """
-        changed: Any = replace(self.encoding, **fields)
-        return replace(self, encoding=changed)
+        return replace(self, encoding=replace(self.encoding, **fields))
 
     def with_change(self, change: Callable[..., Tables], *, of_positions: bool = False) -> Candidate:
         """Return this candidate with one more change of its tables, a function of their positions as well, or not."""
@@ -124,11 +125,18 @@ class Candidate:
             return self._rounded_tables()
         if encoding.parameters() and not isinstance(encoding, RotaryEncoding):
             return (_learned_table(encoding, self.weights, positions),)
-        return _exact_tables(encoding, positions, self.dtype)
+        return self._exact_tables(self.dtype)
+
+    def _exact_tables(self, dtype: type[np.floating[Any]]) -> tuple[Any, ...]:
+        """Return the tables without a mistake in their numbers, which many candidates have."""
+        key = (self.encoding, dtype, self.positions.dtype, self.positions.shape, self.positions.tobytes())
+        if key not in self.computed:
+            self.computed[key] = _exact_tables(self.encoding, self.positions, dtype)
+        return self.computed[key]
 
     def added_scores(self, q: Float64s, k: Float64s) -> Tables:
         """Compute what an encoding that looks at queries and keys adds to their scores; 0 at keys that are hidden."""
-        encoding: Any = self.encoding
+        encoding = self.encoding
         queries, keys = self.positions[: self.num_queries], self.positions[self.num_queries :]
         hidden = keys > queries[:, None] if encoding.needs_all_keys else np.zeros((1, 1), bool)
         scores = np.where(hidden, -np.inf, q @ np.swapaxes(k, -1, -2) / np.sqrt(encoding.head_dim))
@@ -180,11 +188,11 @@ class Candidate:
             cos, sin = cos * at_zero, sin * at_quarter
             if frequencies.all():
                 return cos, sin
-            exact = _exact_tables(self.encoding, self.positions)  # a pair that stands still may have any constants
+            exact = self._exact_tables(np.float32)  # a pair that stands still may have any constants
             return tuple(np.where(frequencies == 0, *both) for both in zip(exact, (cos, sin), strict=True))
         table = cos * at_zero + sin * at_quarter
         if not frequencies.all():
-            table = np.where(frequencies == 0, _exact_tables(self.encoding, self.positions)[0], table)
+            table = np.where(frequencies == 0, self._exact_tables(np.float32)[0], table)
         return (table,)
 
 

@@ -15,7 +15,7 @@ from posenc_backends.conformance.errors import ulp_of
 from .budget import Budget
 from .candidates import Candidate, Float64s
 from .estimates import in_float32, wrong_biases, wrong_factors, wrong_frequencies
-from .mistakes import IMPOSSIBLE, Mistake, possible
+from .mistakes.base import IMPOSSIBLE, Mistake, possible
 from .precision_classes import EXACT, UNKNOWN, class_of_call
 from .sample_calls import TestCall
 from .search import SearchOptions, mistakes_to_try
@@ -48,8 +48,7 @@ class CallResult(NamedTuple):
         rows = self.call.sample_rows(most)
         if rows is None or (self.row_errors[rows] > LIMIT).any():
             return rows
-        wrong = [int(self.row_errors.argmax()), int((self.row_errors > LIMIT).argmax())]
-        return np.unique([*rows, *wrong])
+        return np.unique([*rows, int(self.row_errors.argmax()), int((self.row_errors > LIMIT).argmax())])
 
     @property
     def worst(self) -> float:
@@ -203,8 +202,7 @@ def errors_of(
 
 def _ulps(magnitudes: Float64s, dtype: str) -> Float64s:
     """Return the ulp of each number; tiny numbers have that of the smallest number of the dtype."""
-    least = SMALLEST_FLOAT16 if dtype == "float16" else 0.0
-    return np.maximum(ulp_of(magnitudes, dtype), least)
+    return np.maximum(ulp_of(magnitudes, dtype), SMALLEST_FLOAT16 if dtype == "float16" else 0.0)
 
 
 def _merge(one: FoundMistake, other: FoundMistake) -> FoundMistake:
@@ -219,8 +217,9 @@ def _causes(
     """Yield the simplest mistake of all wrong outputs, or one for each of them; None means unknown."""
     wrong = [number for number, error in enumerate(result.errors) if not error <= LIMIT]
     causes: dict[int, Mistake | None] = dict.fromkeys(wrong)
+    samples = _samples(result)
     for mistake in mistakes:
-        reproduced = _reproduced(signature, mistake, result, wrong)
+        reproduced = _reproduced(signature, mistake, samples, wrong)
         if len(reproduced) == len(wrong):
             causes = dict.fromkeys(wrong, mistake)
             break
@@ -242,29 +241,43 @@ def _refined(
         _by_column(errors_of(signature, candidate, result.call, result.results)[numbers[0]])
         for candidate in cause.candidates(result.call.expected)
     ]
-    more = (one for one in possible(cause.refine, errors) if _reproduced(signature, one, result, numbers) == numbers)
+    samples = _samples(result)
+    more = (one for one in possible(cause.refine, errors) if _reproduced(signature, one, samples, numbers) == numbers)
     return next(more, cause)
 
 
-def _reproduced(signature: Signature, mistake: Mistake, result: CallResult, outputs: list[int]) -> list[int]:
-    """Return which of these outputs match the mistake, and match it much better than the right numbers.
+class _Sample(NamedTuple):
+    """Some rows of a call, None for all, with the call and its results there."""
 
-    A few rows are enough to rule out most mistakes.
-    """
-    for rows in (None,) if mistake.needs_all_rows else map(result.sample_rows, SAMPLE_ROWS):
+    whole: TestCall
+    rows: npt.NDArray[np.int64] | None
+    call: TestCall
+    results: tuple[Float64s, ...]
+
+
+def _samples(result: CallResult) -> list[_Sample]:
+    """Return what mistakes are compared with: all rows, a few that rule out most mistakes, and some more."""
+    call, samples = result.call, [_Sample(result.call, None, result.call, result.results)]
+    for most in SAMPLE_ROWS:
+        rows = result.sample_rows(most)
+        results = result.results if rows is None else tuple(array[..., rows, :] for array in result.results)
+        samples.append(_Sample(call, rows, call.at(rows), results))
+    return samples
+
+
+def _reproduced(signature: Signature, mistake: Mistake, samples: list[_Sample], outputs: list[int]) -> list[int]:
+    """Return which of these outputs match the mistake, and match it much better than the right numbers."""
+    for sample in samples[:1] if mistake.needs_all_rows else samples[1:]:
         if outputs:
-            outputs = _reproduced_at(signature, mistake, result, outputs, rows)
+            outputs = _reproduced_at(signature, mistake, sample, outputs)
     return outputs
 
 
-def _reproduced_at(
-    signature: Signature, mistake: Mistake, result: CallResult, outputs: list[int], rows: npt.NDArray[np.int64] | None
-) -> list[int]:
-    call = result.call.at(rows)
-    results = result.results if rows is None else tuple(array[..., rows, :] for array in result.results)
+def _reproduced_at(signature: Signature, mistake: Mistake, sample: _Sample, outputs: list[int]) -> list[int]:
+    whole, rows, call, results = sample
     best: list[Float64s] = []  # the smallest error of each column: columns may match different candidates
     matching: list[int] = []
-    for candidate in mistake.candidates(result.call.expected):
+    for candidate in mistake.candidates(whole.expected):
         try:
             errors = [_by_column(error) for error in errors_of(signature, candidate.at(rows), call, results)]
         except IMPOSSIBLE:
@@ -280,8 +293,7 @@ def _matches(best: Float64s, number: int, signature: Signature, call: TestCall, 
     error, largest = float(best.max(initial=0)), float(np.abs(call.positions).max(initial=0))
     if error > MATCH_LIMIT + (largest if largest <= SMALL_POSITION else 0):
         return False
-    from_right = errors_of(signature, call.expected, call, results)[number]
-    return 2 * error <= float(from_right.max(initial=0))
+    return 2 * error <= float(errors_of(signature, call.expected, call, results)[number].max(initial=0))
 
 
 def _by_column(error: Float64s) -> Float64s:

@@ -108,7 +108,7 @@ def wrong_frequencies(
         estimates: the frequencies that earlier results gave.
         first: whether to measure without an estimate, from rows of neighbouring positions, as if for the first time.
     """
-    encoding: Any = call.expected.encoding
+    encoding = call.expected.encoding
     is_rotation = isinstance(signature, RotateQueriesAndKeys | CosSin)
     if not is_rotation or not _can_be_measured(encoding):
         return
@@ -140,7 +140,7 @@ def _channels(encoding: Any, side: str) -> tuple[Any, Any]:
 
 def _rotations(signature: Signature, call: TestCall, results: tuple[Float64s, ...], number: int) -> Complexes:
     """Return the complex number that each pair is multiplied by, `(..., length, pairs)`."""
-    encoding: Any = call.expected.encoding
+    encoding = call.expected.encoding
     if isinstance(signature, CosSin):
         cos, sin = results
         columns, pairs = slice(None), len(encoding.frequencies())

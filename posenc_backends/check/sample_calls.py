@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,15 +20,9 @@ LIMIT_OF_POSITIONS = 2**31  # of a check that asks for more
 FAR = (1000, 4090, 8200, 32760, 65531, 131065, 262139, 524283, 1048563)  # first positions, on both sides of powers of 2
 FARTHER = (2**22 - 6, 2**24 - 6, 3 * 2**24 + 5, 2**28 - 6, 2**31 - 13)  # float32 represents the integers to 2**24
 PREFILL = 600  # tokens from position 0: more than bfloat16 can count
-MAY_REFUSE = (
-    "fewer heads of keys",
-    "each row its own",
-    "out of order",
-    "sparse",
-    "repeated",
-    "unsorted",
-    "each row unsorted",
-)  # a function may accept consecutive positions only
+MAY_REFUSE = (  # a function may accept consecutive positions only
+    "fewer heads of keys", "each row its own", "out of order", "sparse", "repeated", "unsorted", "each row unsorted",
+)  # fmt: skip
 OUT_OF_ORDER = (
     [9, 2, 30, 4, 4, 77, 0, 51, 18, 23, 1, 40, 65],
     [9, 4, 51, 0, 40, 23, 1, 30, 77, 2, 18, 4, 65],
@@ -104,12 +99,14 @@ class TestCall(NamedTuple):
         return self._replace(positions=self.positions[..., rows], tokens=tokens, expected=self.expected.at(rows))
 
 
-class Caller(NamedTuple):
-    """The settings that all calls of a check share."""
+@dataclass(frozen=True)
+class Caller:
+    """What all calls of a check share: its settings, and the exact tables that were computed so far."""
 
     encoding: Encoding
     signature: Signature
     weights: Mapping[str, Any]
+    tables: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 
     def call(self, name: str, dtype: str, positions: Any, num_queries: int = 0, **options: Any) -> TestCall:
         """Return a call at these positions, `(length,)` or `(batch, length)`; axes are added if the encoding has more.
@@ -121,7 +118,8 @@ class Caller(NamedTuple):
         length = positions.shape[-1]
         on_axes = _on_axes(positions, self.encoding.num_axes)
         tokens = self.signature.tokens(generator, (batch, length), dtype, heads, num_queries)
-        expected = Candidate(encoding=self.encoding, positions=on_axes, num_queries=num_queries, weights=self.weights)
+        shared: dict[str, Any] = {"encoding": self.encoding, "weights": self.weights, "computed": self.tables}
+        expected = Candidate(positions=on_axes, num_queries=num_queries, **shared)
         optional = options.pop("is_optional", name in MAY_REFUSE)
         return TestCall(name, dtype, on_axes, num_queries, tokens, expected, optional, **options)
 

@@ -7,19 +7,11 @@ from typing import NamedTuple
 
 from posenc_core.encodings import Encoding, QueryEncoding
 
-from .mistakes import (
-    POSITIONS_IN_FLOAT32,
-    ROUNDED_ARRAYS,
-    Mistake,
-    combine,
-    mistakes_at_the_end,
-    mistakes_of_encoding,
-    mistakes_of_growing,
-    mistakes_of_rounding,
-    mistakes_of_state,
-    mistakes_of_views,
-    possible,
-)
+from .mistakes import mistakes_of_encoding
+from .mistakes.application import mistakes_of_views
+from .mistakes.base import ROUNDED_ARRAYS, Mistake, combine, possible
+from .mistakes.positions import mistakes_at_the_end, mistakes_of_growing, mistakes_of_state
+from .mistakes.rounding import POSITIONS_IN_FLOAT32, mistakes_of_rounding
 from .sample_calls import TestCall
 
 # Tried together with others last.

@@ -107,18 +107,16 @@ class RotateQueriesAndKeys(Signature):
         )
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
-        encoding: Any = candidate.encoding
-        lengths = np.asarray(pair_lengths(encoding, results))
-        if encoding.mixes_rows:  # of a sum of many terms, each rounded
+        lengths = np.asarray(pair_lengths(candidate.encoding, results))
+        if candidate.encoding.mixes_rows:  # of a sum of many terms, each rounded
             return np.full_like(lengths, lengths.max(initial=0))
-        return (
-            lengths if candidate.apply is None else np.broadcast_to(lengths.max(axis=-1, keepdims=True), lengths.shape)
-        )
+        whole_rows = candidate.apply is not None
+        return np.broadcast_to(lengths.max(axis=-1, keepdims=True), lengths.shape) if whole_rows else lengths
 
 
 def _rotated(candidate: Candidate, x: Float64s, *tables: Float64s) -> Float64s:
     """Return the tokens rotated by cosine and sine, as the candidate applies them."""
-    encoding: Any = candidate.encoding
+    encoding = candidate.encoding
     used = (table[..., : encoding.pairs] for table in tables)
     return _applied(candidate, x, *(t if t.ndim == 2 or encoding.table_heads else t[:, None] for t in used))
 
@@ -176,16 +174,15 @@ class CosSin(Signature):
     outputs = ("cos", "sin")
 
     def results(self, candidate: Candidate, tokens: tuple[Float64s, ...], width: int) -> tuple[Float64s, ...]:
-        encoding: Any = candidate.encoding
         tables = candidate.tables()
         if width != 2 * tables[0].shape[-1]:
             return tables
-        if encoding.layout == "interleaved":
+        if candidate.encoding.layout == "interleaved":
             return tuple(np.repeat(table, 2, axis=-1) for table in tables)
         return tuple(np.concatenate([table, table], axis=-1) for table in tables)
 
     def magnitudes(self, candidate: Candidate, results: Float64s) -> Float64s:
-        encoding: Any = candidate.encoding
+        encoding = candidate.encoding
         size = np.abs(results).max(initial=0) if encoding.mixes_rows else encoding.attention_factor
         return np.full_like(results, size)
 
@@ -309,26 +306,24 @@ class Products(OfPairs):
     name = "products"
 
     def of_row(self, candidate: Candidate, q: Float64s, k: Float64s) -> Float64s:
-        encoding: Any = candidate.encoding
-        at = candidate.positions
-        queries, keys = np.split(at, [candidate.num_queries])
+        at, count = candidate.positions, candidate.num_queries
+        queries, keys = np.split(at, [count])
         q, k = (
             _in_all_rotations(candidate, x, own, keys=own is keys)
             for x, own in zip((q, k), (queries, keys), strict=True)
         )
         masked = at if candidate.mask_positions is None else candidate.mask_positions
-        hidden = masked[candidate.num_queries :] > masked[: candidate.num_queries, None]
-        return np.where(hidden, 0, encoding.products_by_region(q, k, queries, keys))
+        products = candidate.encoding.products_by_region(q, k, queries, keys)
+        return np.where(masked[count:] > masked[:count, None], 0, products)
 
 
 def _in_all_rotations(candidate: Candidate, x: Float64s, positions: Any, *, keys: bool) -> Float64s:
     """Return the tokens rotated by each of their remapped positions, one rotation after the other."""
-    encoding: Any = candidate.encoding
+    encoding = candidate.encoding
     remapped = encoding.remapped(positions.astype(np.float64))
     inner = [replace(candidate, encoding=encoding.rotary, positions=whole(at), num_queries=0) for at in remapped]
     rows = tuple(table for one in inner for table in one.tables())
-    rotated: Float64s = encoding.apply(x, TokenRows(rows, partial(_rotated, inner[0]), {}, keys))
-    return rotated
+    return encoding.apply(x, TokenRows(rows, partial(_rotated, inner[0]), {}, keys))
 
 
 class PolarProducts(OfPairs):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_backends.check.mistakes import mistakes_of_encoding, mistakes_of_rounding
+from posenc_backends.check.mistakes import mistakes_of_encoding
+from posenc_backends.check.mistakes.rounding import mistakes_of_rounding
 from posenc_core import Alibi, Binary, LongRoPE, Rotary, Sinusoidal, T5Bias, rotate
 from posenc_core.encodings.examples import examples
 

@@ -8,31 +8,14 @@ from posenc_core.encodings import Additive, Encoding, QueryEncoding, RotaryEncod
 from posenc_core.encodings.remapping import RemappedRotary
 
 from .additive import additive_mistakes
-from .application import mistakes_of_views
 from .axes import arrangement_mistakes
-from .base import IMPOSSIBLE, ROUNDED_ARRAYS, Mistake, combine, possible
+from .base import Mistake
 from .bias import bias_mistakes, mistakes_of_two_positions
 from .polar import polar_mistakes
-from .positions import mistakes_at_the_end, mistakes_of_growing, mistakes_of_state, position_mistakes
+from .positions import position_mistakes
 from .queries import query_mistakes
 from .remapping import remapping_mistakes
 from .rotary import rotary_mistakes
-from .rounding import POSITIONS_IN_FLOAT32, mistakes_of_rounding
-
-__all__ = [
-    "IMPOSSIBLE",
-    "POSITIONS_IN_FLOAT32",
-    "ROUNDED_ARRAYS",
-    "Mistake",
-    "combine",
-    "mistakes_at_the_end",
-    "mistakes_of_encoding",
-    "mistakes_of_growing",
-    "mistakes_of_rounding",
-    "mistakes_of_state",
-    "mistakes_of_views",
-    "possible",
-]
 
 
 def mistakes_of_encoding(encoding: Encoding) -> Iterator[Mistake]:

@@ -65,8 +65,7 @@ def _in_memory_order(candidate: Candidate) -> list[Candidate]:
 
 
 def _apply_in_memory_order(x: Float64s, cos: Float64s, sin: Float64s, encoding: Any) -> Float64s:
-    read = np.ascontiguousarray(x.swapaxes(1, 2)).reshape(x.shape)
-    return apply_tables(read, cos, sin, encoding)
+    return apply_tables(np.ascontiguousarray(x.swapaxes(1, 2)).reshape(x.shape), cos, sin, encoding)
 
 
 def _for_one_token(candidate: Candidate, outcome: Outcome) -> Iterable[Candidate]:
@@ -159,7 +158,7 @@ def _mix_layouts(candidate: Candidate, columns: str) -> list[Candidate]:
     if candidate.apply is not None:
         return []
     layout = "interleaved" if columns == "half" else "half"
-    mixed = candidate if candidate.encoding.layout == layout else candidate.with_fields(layout=layout)  # type: ignore[attr-defined]
+    mixed = candidate if candidate.encoding.layout == layout else candidate.with_fields(layout=layout)
     return [replace(mixed, apply=partial(_apply_mixed, columns=columns))]
 
 

@@ -71,7 +71,7 @@ def _arranged(encoding: Any, axes: Axes) -> Mistake:
 
 def _one_axis_each(candidate: Candidate) -> Iterator[Candidate]:
     """Yield for each axis the candidate whose pairs all follow it; each column may match another one."""
-    encoding: Any = candidate.encoding
+    encoding = candidate.encoding
     for axis in range(encoding.num_axes):
         sections = tuple(encoding.pairs if each == axis else 0 for each in range(encoding.num_axes))
         yield candidate.with_fields(arrangement=(axis,) * encoding.pairs, sections=sections)

@@ -158,10 +158,9 @@ def of_rotary(mistake: Mistake) -> Mistake:
     """Return a mistake of the rotary encoding in a remapped one; those that change positions have no candidates."""
 
     def change(candidate: Candidate) -> Iterator[Candidate]:
-        encoding: Any = candidate.encoding
-        for one in mistake.change(replace(candidate, encoding=encoding.rotary)):
+        for one in mistake.change(replace(candidate, encoding=candidate.encoding.rotary)):
             if one.positions is candidate.positions:
-                yield replace(one, encoding=replace(encoding, rotary=one.encoding))
+                yield replace(one, encoding=replace(candidate.encoding, rotary=one.encoding))
 
     return mistake._replace(change=change)
 

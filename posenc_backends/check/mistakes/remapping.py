@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -67,5 +66,4 @@ def _with_either_mask(mistake: Mistake) -> Mistake:
 
 
 def _keep_distances(candidate: Candidate) -> list[Candidate]:
-    encoding: Any = candidate.encoding
-    return [replace(candidate, encoding=ReRoPE(rotary=encoding.rotary, window=LIMIT - 1))]
+    return [replace(candidate, encoding=ReRoPE(rotary=candidate.encoding.rotary, window=LIMIT - 1))]

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_backends.check.candidates import Candidate
-from posenc_backends.check.mistakes import Mistake, mistakes_of_encoding, mistakes_of_rounding
-from posenc_backends.check.mistakes.base import IMPOSSIBLE
+from posenc_backends.check.mistakes import mistakes_of_encoding
+from posenc_backends.check.mistakes.base import IMPOSSIBLE, Mistake
+from posenc_backends.check.mistakes.rounding import mistakes_of_rounding
 from posenc_backends.check.signatures import CosSin, RotateQueriesAndKeys, Table
 from posenc_core.encodings import Encoding
 
@@ -54,8 +55,7 @@ def _rotated(candidate: Candidate, golden_case: dict[str, Any]) -> Float64s:
 
 
 def _cos_sin(candidate: Candidate, golden_case: dict[str, Any]) -> Float64s:
-    pairs = candidate.tables()[0].shape[-1]
-    tables = CosSin(candidate.encoding).results(candidate, (), pairs)
+    tables = CosSin(candidate.encoding).results(candidate, (), candidate.tables()[0].shape[-1])
     return np.stack(tables, axis=-1)[:, golden_case["columns"]]
 
 
