@@ -15,7 +15,7 @@ from posenc_backends import NAMES
 from posenc_core._array_api.checks import check_known
 
 from .candidates import Float64s
-from .sample_calls import TestCall
+from .sample_calls import Caller, TestCall
 from .signatures import Signature
 
 FRAMEWORKS = (*(name for name in NAMES if name != "keras"), "tensorflow", "keras", "numpy")
@@ -120,57 +120,61 @@ class Returned(NamedTuple):
     changed: tuple[str, ...]
 
 
-def call(function: Callable[..., Any], framework: Framework, signature: Signature, test_call: TestCall) -> Returned:
-    """Call the function and return its results.
+class CheckedFunction(NamedTuple):
+    """The function that is checked, the framework whose arrays it takes, and what all its calls share."""
 
-    Raises:
-        CallError: if it raises, or returns another number of arrays, no numbers, or arrays of another framework.
-    """
-    arguments = arguments_of(framework, test_call)
-    returned = _call(function, test_call, *arguments)
-    outputs = returned if isinstance(returned, tuple | list) else (returned,)
-    if len(outputs) != len(signature.outputs):
-        raise CallError(
-            f"it must return {len(signature.outputs)} arrays, got {_type_name(returned)}, for {test_call.description}."
+    function: Callable[..., Any]
+    framework: Framework
+    caller: Caller
+
+    def call(self, test_call: TestCall) -> Returned:
+        """Call the function and return its results.
+
+        Raises:
+            CallError: if it raises, or returns another number of arrays, no numbers, or arrays of another framework.
+        """
+        framework, wanted, arguments = self.framework, self.caller.signature.outputs, self.arguments(test_call)
+        returned = _call(self.function, test_call, *arguments)
+        outputs = returned if isinstance(returned, tuple | list) else (returned,)
+        if len(outputs) != len(wanted):
+            raise CallError(
+                f"it must return {len(wanted)} arrays, got {_type_name(returned)}, for {test_call.description}."
+            )
+        types = type(arguments[-1]), type(framework.to_backend(np.zeros(1), "float32"))
+        results = tuple(_to_float64(framework, output, types, test_call) for output in outputs)
+        numbers = (*test_call.tokens, *test_call.position_arguments)
+        names = (*(wanted if test_call.tokens else ()), "positions", "key positions")
+        changed = tuple(
+            name
+            for name, array, before in zip(names, arguments, numbers, strict=False)
+            if not np.array_equal(_numbers(framework, array), before)
         )
-    types = type(arguments[-1]), type(framework.to_backend(np.zeros(1), "float32"))
-    results = tuple(_to_float64(framework, output, types, test_call) for output in outputs)
-    numbers = (*test_call.tokens, *test_call.position_arguments)
-    names = (*signature.outputs, "positions", "key positions") if test_call.tokens else ("positions", "key positions")
-    changed = tuple(
-        name
-        for name, array, before in zip(names, arguments, numbers, strict=False)
-        if not np.array_equal(_numbers(framework, array), before)
-    )
-    return Returned(results, tuple(_dtype_name(output) for output in outputs), changed)
+        return Returned(results, tuple(_dtype_name(output) for output in outputs), changed)
 
+    def gradient(self, test_call: TestCall, weights: Float64s, number: int) -> Float64s:
+        """Return the gradient of `sum(result * weights)` with respect to the array and the result of this number.
 
-def arguments_of(framework: Framework, test_call: TestCall) -> list[Any]:
-    """Return the arrays of a call: tokens, then positions."""
-    tokens = [framework.tokens(numbers, test_call.dtype, test_call.is_strided) for numbers in test_call.tokens]
-    return [*tokens, *(framework.positions(array) for array in test_call.position_arguments)]
+        Raises:
+            CallError: if the framework cannot compute it.
+        """
+        arguments = self.arguments(test_call)
 
+        def result(x: Any) -> Any:
+            returned = self.function(*arguments[:number], x, *arguments[number + 1 :])
+            return returned[number] if isinstance(returned, tuple | list) else returned
 
-def call_gradient(
-    function: Callable[..., Any], framework: Framework, test_call: TestCall, weights: Float64s, number: int = 0
-) -> Float64s:
-    """Return the gradient of `sum(result * weights)` with respect to the array and the result of this number.
+        weights_array = self.framework.to_backend(weights, test_call.dtype)
+        gradient = _call(self.framework.testing.gradient, test_call, result, arguments[number], weights_array)
+        try:
+            return _numbers(self.framework, gradient)
+        except Exception as error:
+            raise CallError(f"it has no gradient that can be read, for {test_call.description}.") from error
 
-    Raises:
-        CallError: if the framework cannot compute it.
-    """
-    arguments = arguments_of(framework, test_call)
-
-    def result(x: Any) -> Any:
-        returned = function(*arguments[:number], x, *arguments[number + 1 :])
-        return returned[number] if isinstance(returned, tuple | list) else returned
-
-    weights_array = framework.to_backend(weights, test_call.dtype)
-    gradient = _call(framework.testing.gradient, test_call, result, arguments[number], weights_array)
-    try:
-        return _numbers(framework, gradient)
-    except Exception as error:
-        raise CallError(f"it has no gradient that can be read, for {test_call.description}.") from error
+    def arguments(self, test_call: TestCall) -> list[Any]:
+        """Return the arrays of a call: tokens, then positions."""
+        dtype, is_strided = test_call.dtype, test_call.is_strided
+        tokens = [self.framework.tokens(numbers, dtype, is_strided) for numbers in test_call.tokens]
+        return [*tokens, *map(self.framework.positions, test_call.position_arguments)]
 
 
 def _dtype_name(array: Any) -> str:

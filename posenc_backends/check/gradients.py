@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -14,9 +13,9 @@ from posenc_core.rotation import rotate_pairs
 
 from .candidates import Candidate, Float64s
 from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake, errors_of, found_in
-from .frameworks import CallError, Framework, call, call_gradient
-from .mistakes import Mistake
-from .sample_calls import Caller, TestCall
+from .frameworks import CallError, CheckedFunction
+from .mistakes.base import Mistake
+from .sample_calls import TestCall
 from .signatures import SUMS, OfPairs, PolarQueriesAndKeys, RotateQueriesAndKeys, ScaleQueries, Signature
 
 POSITIONS = np.arange(3, 8)  # so near that float32 angles are right
@@ -24,18 +23,15 @@ STEP = 2.0**-14  # of differences: their error is below 1e-7 even where scores a
 Causes = dict[str, Mistake | None]  # by output
 
 
-def gradient_mistakes(
-    function: Callable[..., Any], framework: Framework, caller: Caller, dtypes: tuple[str, ...], causes: Causes
-) -> Iterator[FoundMistake]:
+def gradient_mistakes(checked: CheckedFunction, dtypes: tuple[str, ...], causes: Causes) -> Iterator[FoundMistake]:
     """Yield the mistakes in the gradient of each result with respect to its array, at most one for each array.
 
     Args:
-        function: the function.
-        framework: whose arrays it takes.
-        caller: what all calls have in common.
+        checked: the function.
         dtypes: dtypes of tokens that it accepts.
         causes: the mistakes that results have; their gradients are those of what is computed with the mistake.
     """
+    caller = checked.caller
     outputs, of_pairs = caller.signature.outputs, isinstance(caller.signature, OfPairs)
     for number in range(2 if of_pairs else len(outputs)):
         for dtype in dtypes:
@@ -44,21 +40,14 @@ def gradient_mistakes(
                 call = caller.call("gradient", dtype, np.r_[POSITIONS[-2:], POSITIONS], 2, batch=1, heads=(2, 2))
             cause = causes.get(outputs[0 if of_pairs else number])
             candidates = [call.expected] if cause is None else list(cause.candidates(call.expected))[:1]
-            found = _mistake(function, framework, caller.signature, call, candidates, number)
+            found = _mistake(checked, call, candidates, number)
             if found is not None:
                 yield found
                 break
 
 
-def _mistake(
-    function: Callable[..., Any],
-    framework: Framework,
-    signature: Signature,
-    call: TestCall,
-    candidates: list[Candidate],
-    number: int,
-) -> FoundMistake | None:
-    outputs = (("queries", "keys")[number],) if len(call.tokens) > 1 else ()
+def _mistake(checked: CheckedFunction, call: TestCall, candidates: list[Candidate], number: int) -> FoundMistake | None:
+    signature, outputs = checked.caller.signature, (("queries", "keys")[number],) if len(call.tokens) > 1 else ()
     *lead, width = call.tokens[number].shape
     shape: tuple[int, ...] = (*lead, signature.encoding.widening * width)
     if isinstance(signature, OfPairs):
@@ -73,7 +62,7 @@ def _mistake(
         limit = LIMIT if candidate is call.expected else MATCH_LIMIT + POSITIONS.max()
         for time in ("", "the second time, "):
             try:
-                gradient = call_gradient(function, framework, call, weights, number)
+                gradient = checked.gradient(call, weights, number)
             except CallError as failure:
                 return wrong_gradient(f"{time}there is none: {failure}", error=np.inf)
             if gradient.shape != right.shape:
@@ -84,19 +73,16 @@ def _mistake(
             wrong = _wrong_gradients(signature, candidate, number, weights, right)
             known = (text for text, one in wrong if _worst_error(gradient, one, magnitude, call.dtype) <= limit + LIMIT)
             description = next(known, "no known mistake gives these numbers")
-            if _is_result(function, framework, signature, call, candidate):
+            if _is_result(checked, call, candidate):
                 return wrong_gradient(time + description, error=error)
             break  # earlier calls have changed what it computes, and so the right gradient
     return None
 
 
-def _is_result(
-    function: Callable[..., Any], framework: Framework, signature: Signature, test_call: TestCall, candidate: Candidate
-) -> bool:
+def _is_result(checked: CheckedFunction, call: TestCall, candidate: Candidate) -> bool:
     """Return whether the function still returns what the candidate gives."""
     try:
-        results = call(function, framework, signature, test_call).results
-        errors = errors_of(signature, candidate, test_call, results)
+        errors = errors_of(checked.caller.signature, candidate, call, checked.call(call).results)
     except (CallError, ValueError):
         return True
     return all(float(error.max(initial=0)) <= MATCH_LIMIT + POSITIONS.max() for error in errors)
@@ -112,10 +98,9 @@ def _right_gradient(
         return _by_differences(signature, candidate, call, weights, number)
     if not isinstance(signature, RotateQueriesAndKeys):
         return weights
-    encoding: Any = candidate.encoding
     if candidate.apply is not None or candidate.outcomes:
         return _transposed(signature, candidate, call, weights, number)
-    tables = candidate.tables()
+    tables, encoding = candidate.tables(), candidate.encoding
     cos, sin = (table[..., : encoding.pairs] for table in (tables[2:] if number and len(tables) == 4 else tables[:2]))
     return np.asarray(rotate_pairs(weights, cos, -sin, pairing=encoding.pairing.inverse))
 
@@ -135,8 +120,7 @@ def _by_differences(
             moved = [x.copy() for x in call.tokens]
             moved[number][at] += step
             results.append(signature.results(candidate, tuple(moved), 0)[0 if of_pairs else number])
-        change = weights * (results[0] - results[1])
-        gradient[at] = change.sum(axis=None if of_pairs else -1) / (2 * STEP)
+        gradient[at] = (weights * (results[0] - results[1])).sum(axis=None if of_pairs else -1) / (2 * STEP)
     return gradient
 
 

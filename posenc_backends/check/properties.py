@@ -13,8 +13,9 @@ from posenc_backends.conformance.errors import ulp_of
 
 from .candidates import Float64s
 from .diagnosis import LIMIT, SMALL_POSITION, FoundMistake, found_in, measure
-from .frameworks import CallError, Framework, Returned, call
-from .sample_calls import Caller, TestCall
+from .frameworks import CallError, CheckedFunction, Framework, Returned
+from .sample_calls import TestCall
+from .signatures import Signature
 
 OFF_BY = 1e-3
 BLOCK = 2048  # positions of one call in the search for the first that is off
@@ -38,20 +39,16 @@ def mistakes_of_call(call: TestCall, returned: Returned, outputs: tuple[str, ...
         yield found_in(call, "arguments changed", f"the call writes into the array of {names}")
 
 
-def mistakes_of_threads(
-    function: Callable[..., Any], framework: Framework, caller: Caller, end: int
-) -> tuple[list[FoundMistake], str | None]:
+def mistakes_of_threads(checked: CheckedFunction, end: int) -> tuple[list[FoundMistake], str | None]:
     """Return the mistake of calls from two threads at once, and why they were not made, if they were not.
 
     Each call must return what it returns alone: so functions of every class of precision are asked.
     """
-    if framework.name in NO_THREADS:
-        return [], NO_THREADS[framework.name]
+    if checked.framework.name in NO_THREADS:
+        return [], NO_THREADS[checked.framework.name]
     second = min(17, end - 13)  # lengths of earlier calls, for which some frameworks have compiled their operators
-    calls = [
-        caller.consecutive("two threads", first, length)
-        for first, length in ((3, 13), (min(200, end - second), second))
-    ]
+    places = ((3, 13), (min(200, end - second), second))
+    calls = [checked.caller.consecutive("two threads", first, length) for first, length in places]
     failures: list[TestCall] = []
     together = threading.Barrier(len(calls))  # on a busy machine one thread might end before the other begins
 
@@ -59,14 +56,14 @@ def mistakes_of_threads(
         try:
             for _ in range(ROUNDS):
                 together.wait()
-                if not _returns(function, framework, caller, test_call, alone):
+                if not _returns(checked, test_call, alone):
                     failures.append(test_call)
         except BaseException:
             together.abort()
             raise
 
     try:
-        alone = [call(function, framework, caller.signature, one) for one in calls]
+        alone = list(map(checked.call, calls))
     except CallError as error:
         return [], f"not checked, two threads: {error}"
     threads = [threading.Thread(target=run, args=arguments) for arguments in zip(calls, alone, strict=True)]
@@ -75,20 +72,16 @@ def mistakes_of_threads(
             thread.start()
         for thread in threads:
             thread.join()
-    again = zip(calls, alone, strict=True)
-    if failures and all(_returns(function, framework, caller, *one) for one in again):
-        return [
-            found_in(failures[0], "not thread-safe", "called from two threads at once, it gives other numbers")
-        ], None
+    if failures and all(_returns(checked, *one) for one in zip(calls, alone, strict=True)):
+        description = "called from two threads at once, it gives other numbers"
+        return [found_in(failures[0], "not thread-safe", description)], None
     return [], None
 
 
-def _returns(
-    function: Callable[..., Any], framework: Framework, caller: Caller, test_call: TestCall, wanted: Returned
-) -> bool:
+def _returns(checked: CheckedFunction, test_call: TestCall, wanted: Returned) -> bool:
     """Return whether a call returns these numbers, up to a few ulp of the largest."""
     try:
-        results = call(function, framework, caller.signature, test_call).results
+        results = checked.call(test_call).results
     except CallError:
         return False
     return all(
@@ -98,13 +91,12 @@ def _returns(
     )
 
 
-def _worst(function: Callable[..., Any], framework: Framework, caller: Caller, test_call: TestCall) -> float:
+def _worst(checked: CheckedFunction, test_call: TestCall) -> float:
     """Return the worst error of a call in ulp; infinity if it fails."""
     try:
-        results = call(function, framework, caller.signature, test_call).results
+        return measure(checked.caller.signature, test_call, checked.call(test_call).results).worst
     except CallError:
         return float("inf")
-    return measure(caller.signature, test_call, results).worst
 
 
 def compiled(function: Callable[..., Any], framework: Framework) -> Callable[..., Any] | None:
@@ -128,28 +120,26 @@ def compiled(function: Callable[..., Any], framework: Framework) -> Callable[...
     return framework.testing.compiled(function) if name in ("jax", "mlx", "tensorflow") else None
 
 
-def mistakes_of_compiling(
-    function: Callable[..., Any], framework: Framework, caller: Caller, end: int
-) -> tuple[list[FoundMistake], str | None]:
+def mistakes_of_compiling(checked: CheckedFunction, end: int) -> tuple[list[FoundMistake], str | None]:
     """Return the mistake of the compiled function before position `end`, and why it was not asked, if it was not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = compiled(function, framework)
+        program = compiled(checked.function, checked.framework)
         if program is None:
-            return [], NOT_COMPILED.get(framework.name)
+            return [], NOT_COMPILED.get(checked.framework.name)
         for first, length in COMPILED:
             if first + length > end:
                 break
-            test_call = caller.consecutive("compiled", first, length)
+            test_call = checked.caller.consecutive("compiled", first, length)
             near = first + length if first + length <= SMALL_POSITION else 0
-            error = _worst(function, framework, caller, test_call)
+            error = _worst(checked, test_call)
             if not error <= max(LIMIT, near):
                 return [], f"not asked: compiled code from position {first} on, where the function is off by itself"
             try:
-                results = call(program, framework, caller.signature, test_call).results
+                results = checked._replace(function=program).call(test_call).results
             except CallError as failure:
                 return [], f"not checked, compiled: {failure}"
-            measured = measure(caller.signature, test_call, results)
+            measured = measure(checked.caller.signature, test_call, results)
             if measured.worst <= (LIMIT if error <= LIMIT else LIMIT + 2 * near):  # float32 angles, in another order
                 continue
             lost = _rows_without_numbers(results)
@@ -167,7 +157,7 @@ def _rows_without_numbers(results: tuple[Float64s, ...]) -> int:
     return int(np.argmin([*lost[::-1], False]))
 
 
-def first_position_off(function: Callable[..., Any], framework: Framework, caller: Caller, end: int) -> int | None:
+def first_position_off(checked: CheckedFunction, end: int) -> int | None:
     """Return the first position at which a result is off by 1e-3 of the length of its pair, or of a number of 1.
 
     The first 80,000 positions are all tried; after these, 2,048 each time that the position doubles.
@@ -176,21 +166,20 @@ def first_position_off(function: Callable[..., Any], framework: Framework, calle
     for number in range(2 * MOST_BLOCKS):
         if first + block > end:
             return None
-        test_call = caller.call("first off", "float32", np.arange(first, first + block), batch=1, heads=(1, 1))
+        positions = np.arange(first, first + block)
+        test_call = checked.caller.call("first off", "float32", positions, batch=1, heads=(1, 1))
         try:
-            results = call(function, framework, caller.signature, test_call).results
+            rows = _rows_off(checked.caller.signature, test_call, checked.call(test_call).results)
         except CallError:
             return None
-        rows = _rows_off(caller, test_call, results)
         if rows.size:
             return int(first + rows[0])
         first = first + block if number < MOST_BLOCKS else 2 * first
     return None
 
 
-def _rows_off(caller: Caller, test_call: TestCall, results: Any) -> Any:
-    signature, found = caller.signature, []
-    expected = signature.results(test_call.expected, test_call.tokens, results[0].shape[-1])
+def _rows_off(signature: Signature, test_call: TestCall, results: Any) -> Any:
+    found, expected = [], signature.results(test_call.expected, test_call.tokens, results[0].shape[-1])
     for got, right in zip(results, expected, strict=True):
         off = np.abs(got.reshape(right.shape) - right) >= OFF_BY * signature.magnitudes(test_call.expected, right)
         found.append(off.any(axis=-1).reshape(-1, off.shape[-2]).any(axis=0))

@@ -26,7 +26,7 @@ from posenc_core.scaling import AttentionFactor
 
 from .budget import Budget
 from .candidates import Float64s
-from .frameworks import CallError, Framework, call, framework_of, imported_frameworks
+from .frameworks import CallError, CheckedFunction, Framework, framework_of, imported_frameworks
 from .precision_classes import CLASSES, FLOAT32, HALF, ROUNDED, names_of, worst_class
 from .program import FRAMEWORK, Program
 from .properties import first_position_off
@@ -118,11 +118,12 @@ def check(  # noqa: PLR0913 - all that a check depends on
         signature = replace(signature, encoding=encoding)
     caller = Caller(encoding, signature, weights)
     end = _first_untested_position(encoding, longest)
-    chosen, failure = _choose_framework(function, caller, framework, end)
+    checked, failure = _with_framework(function, caller, framework, end)
+    chosen = checked.framework
     optional, takes = HALVES if takes is None else (), _checked_takes(chosen, takes)
     calls = tuple(calls_of(caller, end=end, takes=takes, optional=optional))
     _check_positions_exist(calls)
-    session = Session(function, chosen, caller, Budget(MOST_HYPOTHESES, progress))
+    session = Session(checked, Budget(MOST_HYPOTHESES, progress))
     if failure is None:
         failure = session.run(calls)
     if failure is None and session.has_precision_only:
@@ -138,7 +139,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
     precision = worst_class((one.precision for one in session.answers), names_of(found))
     first_off = None
     if failure is None and precision in (FLOAT32, HALF) and caller.signature.has_angles:
-        first_off = first_position_off(function, chosen, caller, end)
+        first_off = first_position_off(checked, end)
     return CheckResult(
         encoding=encoding,
         framework=chosen.name,
@@ -203,28 +204,28 @@ def _first_untested_position(encoding: Encoding, longest: int | None) -> int:
     return end
 
 
-def _choose_framework(
+def _with_framework(
     function: Callable[..., Any], caller: Caller, name: str | None, end: int
-) -> tuple[Framework, str | None]:
-    """Return the framework whose arrays the function takes, and why it failed if no framework works.
+) -> tuple[CheckedFunction, str | None]:
+    """Return the function with the framework whose arrays it takes, and why it failed if no framework works.
 
     Without a name, the first call is tried with each framework that the module of the function imports.
     """
     if isinstance(function, Program):
-        return FRAMEWORK, None
+        return CheckedFunction(function, FRAMEWORK, caller), None
     names = [name] if name is not None else imported_frameworks(function)
     if len(names) == 1:
-        return framework_of(names[0]), None
+        return CheckedFunction(function, framework_of(names[0]), caller), None
     first = next(iter(calls_of(caller, end=end, takes=(), optional=())))
     failures = []
     for candidate in names:
-        framework = framework_of(candidate)
+        checked = CheckedFunction(function, framework_of(candidate), caller)
         try:
-            call(function, framework, caller.signature, first)
+            checked.call(first)
         except CallError as error:
-            failures.append((framework, str(error)))
+            failures.append((checked, str(error)))
         else:
-            return framework, None
+            return checked, None
     return failures[0]
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from .budget import Budget
 from .diagnosis import LIMIT, CallResult, Diagnosis, FoundMistake, found_in, measure
-from .frameworks import CallError, Framework, NotFiniteError, call, check_results
+from .frameworks import CallError, CheckedFunction, NotFiniteError, check_results
 from .gradients import gradient_mistakes
 from .precision_classes import MISTAKES_OF, names_of
 from .program import FRAMEWORK
 from .properties import mistakes_of_call, mistakes_of_compiling, mistakes_of_threads
-from .sample_calls import Caller, TestCall
+from .sample_calls import TestCall
 from .shrink import FEW_CALLS, MOST_CALLS, program_of, shrink
 from .signatures import OfPairs
 
@@ -22,15 +21,13 @@ class Session:
     """The calls of one check.
 
     Args:
-        function: the function.
-        framework: whose arrays it takes.
-        caller: what all calls have in common.
+        checked: the function.
         budget: of the search for mistakes.
     """
 
-    def __init__(self, function: Callable[..., Any], framework: Framework, caller: Caller, budget: Budget):
-        self.function, self.framework, self.caller = function, framework, caller
-        self.diagnosis = Diagnosis(caller.signature, budget)
+    def __init__(self, checked: CheckedFunction, budget: Budget):
+        self.checked, self.framework, self.caller = checked, checked.framework, checked.caller
+        self.diagnosis = Diagnosis(checked.caller.signature, budget)
         self.answers: list[CallResult] = []
         self.remarks: list[str] = []
         self.smallest: str | None = None
@@ -101,20 +98,20 @@ class Session:
         if None in causes.values() or any(cause.is_state for cause in every if cause):
             return
         dtypes = tuple(dtype for dtype in self.dtypes if dtype not in self._wrong_dtypes)
-        for one in gradient_mistakes(self.function, self.framework, self.caller, dtypes, causes):
+        for one in gradient_mistakes(self.checked, dtypes, causes):
             self._add(one)
 
     def check_surroundings(self, end: int) -> None:
         """Check calls from two threads, and the compiled function, at positions before `end`."""
         for mistakes_of in (mistakes_of_threads, mistakes_of_compiling):
-            found, remark = mistakes_of(self.function, self.framework, self.caller, end)
+            found, remark = mistakes_of(self.checked, end)
             for one in found:
                 self._add(one)
             self.remarks += [] if remark is None else [remark]
 
     def _answer(self, test_call: TestCall) -> CallResult:
         signature = self.caller.signature
-        returned = call(self.function, self.framework, signature, test_call)
+        returned = self.checked.call(test_call)
         width = returned.results[0].shape[-1] if returned.results[0].ndim else 0
         expected = signature.results(test_call.expected, test_call.tokens, width)
         check_results(signature, test_call, returned.results, expected)
@@ -147,12 +144,12 @@ class Session:
 
         def fails(smaller: TestCall) -> bool:
             try:
-                results = call(self.function, self.framework, self.caller.signature, smaller).results
+                results = self.checked.call(smaller).results
                 return not measure(self.caller.signature, smaller, results).worst <= LIMIT
             except (CallError, ValueError):
                 return False
 
-        name = getattr(self.function, "__name__", "function")
+        name = getattr(self.checked.function, "__name__", "function")
         is_slow = self.framework.compiles_each_shape or self.framework is FRAMEWORK
         smallest = shrink(answer.call, self.caller, fails, most=FEW_CALLS if is_slow else MOST_CALLS)
         return program_of(smallest, name if name.isidentifier() else "function")

@@ -27,8 +27,7 @@ def shrink(failing: TestCall, caller: Caller, fails: Callable[[TestCall], bool],
     """
     smallest, found, budget = failing, True, Budget(most)
     while found:
-        candidates = takewhile(lambda _: budget.take(), _smaller(smallest, caller))
-        smaller = next(filter(fails, candidates), None)
+        smaller = next(filter(fails, takewhile(lambda _: budget.take(), _smaller(smallest, caller))), None)
         smallest, found = smaller or smallest, smaller is not None
     return smallest
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.check import check
-from posenc_backends.check.frameworks import framework_of
+from posenc_backends.check.frameworks import CheckedFunction, framework_of
 from posenc_backends.check.gradients import gradient_mistakes
 from posenc_backends.check.sample_calls import Caller
 from posenc_backends.check.signatures import signature_of
@@ -92,7 +92,8 @@ def test_gradients_of_magnitudes_at_angles(backend, name, on):
         return tuple(result + (result - stop_gradient(result)) for result in layer(q, k, positions=positions))
 
     caller = Caller(encoding, signature_of(layer, encoding, "rotation"), {"phase": np.float64(phase)})
-    doubled = gradient_mistakes(with_double_gradients, framework_of(name), caller, ("float32",), {})
+    checked = CheckedFunction(with_double_gradients, framework_of(name), caller)
+    doubled = gradient_mistakes(checked, ("float32",), {})
     assert [(found.outputs, found.description) for found in doubled] == [
         (("queries",), "it is multiplied by 2"),
         (("keys",), "it is multiplied by 2"),
