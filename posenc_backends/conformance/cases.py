@@ -118,7 +118,7 @@ _ONE_CHECK_EACH: tuple[tuple[str, str, Callable[..., Measurement]], ...] = (
     ("forward", "learned", tables.learned),
     ("gradient", "learned", tables.learned_gradient),
     ("resized", "resizing", tables.resized),
-    ("table", "additive_tables", additive.table),
+    ("table", "additive_tables", tables.additive_table),
     ("table", "query_scale", tables.query_factors),
     ("forward", "learned_query_scale", tables.given_parameters),
     ("gradient", "learned_query_scale", tables.gradients_of_parameters),
@@ -169,8 +169,7 @@ def golden(name: str) -> list[GoldenCase]:
     folder = files("posenc_backends").joinpath("golden")
     if not folder.is_dir():
         folder = Path(__file__).parents[2] / "tests" / "golden"
-    golden_cases: list[GoldenCase] = json.loads(folder.joinpath(f"{name}.json").read_text(encoding="utf-8"))
-    return golden_cases
+    return json.loads(folder.joinpath(f"{name}.json").read_text(encoding="utf-8"))
 
 
 def results(name: str, *, modes: bool = False, device: str | None = None) -> Iterator[dict[str, object]]:
@@ -221,7 +220,7 @@ def _compiled(golden_case: GoldenCase) -> Iterator[Case]:
 def _content(golden_case: GoldenCase) -> Iterator[Case]:
     """Yield a content-based encoding as a layer and inside attention."""
     yield _case("forward", golden_case, content.biased)
-    yield _case("compiled", golden_case, content.compiled_biased)
+    yield _case("compiled", golden_case, partial(content.biased, is_compiled=True))
     yield _case("gradient", golden_case, content.biased_gradient)
     in_attention = golden_case | {"name": f"{golden_case['name']}, in attention"}
     variants = [in_attention]
@@ -265,6 +264,6 @@ def _position_scoring() -> Iterator[Case]:
     for golden_case in constants + learned:
         yield _case("forward", golden_case, scoring.scored)
     for golden_case in [*by_class.values(), *formulas]:
-        yield _case("compiled", golden_case, scoring.compiled_scored)
+        yield _case("compiled", golden_case, partial(scoring.scored, is_compiled=True))
     for golden_case in formulas:
         yield _case("gradient", golden_case, scoring.scored_gradient)

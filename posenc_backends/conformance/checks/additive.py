@@ -1,4 +1,4 @@
-"""Check additive encodings of several axes and of real positions."""
+"""Check gradients of additive encodings: those of real positions, and of learned frequencies."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import EXACT, LEARNED, BackendUnderTest, GoldenCase, Measurement, array_of, layer_of, ulps
-
-
-def table(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check the rows that a `PositionalEncoding` adds to zeros, at integer or real positions of any number of axes."""
-    positions = np.array(case["positions"])
-    layer = on.testing.eval_mode(layer_of(on, case))
-    rows = on.backend.to_numpy(layer(_zeros(on, case, positions.shape[-1]), positions=positions))
-    return Measurement(ulps(rows[0], case["table"]), EXACT)
 
 
 def position_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
@@ -26,7 +18,7 @@ def position_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     dim = wanted.shape[-1]
     layer, is_traced = on.testing.eval_mode(layer_of(on, case)), []
     repeated = array_of(on, np.repeat(positions, dim, axis=-1))  # a token for each position and column
-    zeros = _zeros(on, case, repeated.shape[-1])
+    zeros = array_of(on, np.zeros((1, repeated.shape[-1], dim)))
 
     def call(positions: Any) -> Any:
         is_traced.append(on.backend.is_traced(positions))
@@ -45,7 +37,3 @@ def learned_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
     layer = on.testing.eval_mode(layer_of(on, case))
     got = on.testing.parameter_gradient(layer, "alpha", array_of(on, [case["x"]]), array_of(on, [case["weights"]]))
     return Measurement(ulps(on.backend.to_numpy(got), case["gradient"], scale=case["scale"]), LEARNED)
-
-
-def _zeros(on: BackendUnderTest, case: GoldenCase, length: int) -> Any:
-    return array_of(on, np.zeros((1, length, case["encoding"]["dim"])))

@@ -30,15 +30,14 @@ CONTENT = 8.0  # about a hundred roundings on the way to a gradient, each of hal
 TOKENS = ("q", "k", "values")
 
 
-def biased(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check an `AttentionBias` with the parameters of the case, on scores that are -inf at masked keys."""
-    return _measure_visible(on, case, _layer(on, case)(_scores(on, case), **_arguments(on, case)), "biased")
+def biased(on: BackendUnderTest, case: GoldenCase, *, is_compiled: bool = False) -> Measurement:
+    """Check an `AttentionBias` with the parameters of the case, on scores that are -inf at masked keys.
 
-
-def compiled_biased(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check the same layer compiled, at traced positions if the case has positions."""
-    layer = on.testing.compiled(_layer(on, case))
-    arguments = _arguments(on, case) | traced_positions_in(on, case)
+    If it is compiled, positions of the case are traced.
+    """
+    layer, arguments = _layer(on, case), _arguments(on, case)
+    if is_compiled:
+        layer, arguments = on.testing.compiled(layer), arguments | traced_positions_in(on, case)
     return _measure_visible(on, case, layer(_scores(on, case), **arguments), "biased")
 
 

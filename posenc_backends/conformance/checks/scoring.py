@@ -26,15 +26,11 @@ from ..errors import (
 COMPUTED = 8.0  # about ten roundings on the way to a number, a logarithm and an exponential too; about forty to a sum
 
 
-def scored(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check what an `AttentionBias` with the parameters of the case adds to zeros."""
-    return _measure(on, case, _layer(on, case)(zero_scores(on, case), **positions_in(case)))
-
-
-def compiled_scored(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check the same layer compiled, at traced positions if the case has positions."""
-    layer = on.testing.compiled(_layer(on, case))
-    return _measure(on, case, layer(zero_scores(on, case), **traced_positions_in(on, case)))
+def scored(on: BackendUnderTest, case: GoldenCase, *, is_compiled: bool = False) -> Measurement:
+    """Check what an `AttentionBias` with the parameters of the case adds to zeros; compiled, at traced positions."""
+    layer = on.testing.compiled(_layer(on, case)) if is_compiled else _layer(on, case)
+    positions = traced_positions_in(on, case) if is_compiled else positions_in(case)
+    return _measure(on, case, layer(zero_scores(on, case), **positions))
 
 
 def scored_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:

@@ -36,10 +36,10 @@ from ..errors import (
 
 
 def additive_table(on: BackendUnderTest, case: GoldenCase) -> Measurement:
-    """Check the rows that a `PositionalEncoding` adds to zeros, bit for bit."""
-    layer = layer_of(on, case)
-    zeros = array_of(on, np.zeros((1, len(case["positions"]), layer.encoding.dim)))
-    rows = on.backend.to_numpy(layer(zeros, positions=np.array(case["positions"])))
+    """Check the rows that a `PositionalEncoding` adds to zeros, at positions of any number of axes, bit for bit."""
+    layer, positions = on.testing.eval_mode(layer_of(on, case)), np.array(case["positions"])
+    zeros = array_of(on, np.zeros((1, positions.shape[-1], layer.encoding.dim)))
+    rows = on.backend.to_numpy(layer(zeros, positions=positions))
     return Measurement(ulps(rows[0], np.array(case["table"]).astype(np.float32)), EXACT)
 
 
