@@ -11,7 +11,7 @@ from jax import numpy as jnp
 from jax.tree_util import keystr
 
 from posenc_core.encodings import Encoding
-from posenc_core.layers.encoding_bytes import from_bytes, to_bytes
+from posenc_core.layers.encoding_bytes import check_saved, to_bytes
 
 from .base import EncodingArrays
 
@@ -52,8 +52,7 @@ def from_state(tree: Any, state: Mapping[str, Any], /) -> Any:
     >>> from_state(AttentionBias(T5Bias(num_heads=2)), state)
     AttentionBias(T5Bias(num_heads=2))
     """
-    for name, encoding in _encodings(tree):
-        _check_encoding(name, encoding, state)
+    check_saved(dict(_encodings(tree)), state)
     given = {name: array for name, array in state.items() if not name.endswith(".encoding")}
     paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     leaves = {keystr(path): leaf for path, leaf in paths}
@@ -70,14 +69,6 @@ def _encodings(tree: Any) -> Iterator[tuple[str, Encoding]]:
     for path, node in jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda node: isinstance(node, EncodingArrays)):
         if isinstance(node, EncodingArrays):
             yield f"{keystr(path)}.encoding", node.encoding
-
-
-def _check_encoding(name: str, encoding: Encoding, state: Mapping[str, Any]) -> None:
-    if name not in state:
-        raise ValueError(f"`state` must have an encoding, `{name}`, as `to_state` writes it, got {sorted(state)}.")
-    saved = from_bytes(name, state[name])
-    if saved != encoding:
-        raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {saved!r}; make the layer with that.")
 
 
 def _native(leaf: Any) -> jax.Array:

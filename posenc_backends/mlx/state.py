@@ -9,7 +9,7 @@ from mlx import nn
 from mlx.utils import tree_flatten
 
 from posenc_core.encodings import Encoding
-from posenc_core.layers.encoding_bytes import from_bytes, to_bytes
+from posenc_core.layers.encoding_bytes import check_saved, to_bytes
 
 from .base import Layer
 
@@ -47,12 +47,7 @@ def from_state(model: nn.Module, state: Mapping[str, mx.array], /) -> nn.Module:
     AttentionBias(T5Bias(num_heads=2))
     """
     encodings = dict(_encodings(model))
-    for name, encoding in encodings.items():
-        if name not in state:
-            raise ValueError(f"`state` must have an encoding, `{name}`, as `to_state` writes it, got {sorted(state)}.")
-        saved = from_bytes(name, state[name])
-        if saved != encoding:
-            raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {saved!r}; make a layer with that.")
+    check_saved(encodings, state)
     return model.load_weights([(name, array) for name, array in state.items() if name not in encodings])
 
 

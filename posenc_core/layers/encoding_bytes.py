@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,3 +45,13 @@ def from_bytes(name: str, saved: Any) -> Encoding | None:
             f"`{name}` must be an encoding as it is saved, the bytes of its JSON, got {shown(saved)}."
         ) from error
     return None if found is None else Encoding.from_dict(found)
+
+
+def check_saved(encodings: Mapping[str, Encoding], state: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a state holds each of these encodings, as `to_bytes` wrote it, under its name."""
+    for name, encoding in encodings.items():
+        if name not in state:
+            raise ValueError(f"`state` must have an encoding, `{name}`, as `to_state` writes it, got {sorted(state)}.")
+        saved = from_bytes(name, state[name])
+        if saved != encoding:
+            raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {saved!r}; make a layer with that.")
