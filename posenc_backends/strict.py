@@ -18,16 +18,9 @@ from posenc_core import namespace_of
 from . import numpy as _plain
 
 __all__ = [
-    "AttentionBias",
-    "MultiHeadAttention",
-    "PositionalEncoding",
-    "QueryScaling",
-    "RotaryEmbedding",
-    "from_numpy",
-    "is_traced",
-    "namespace",
-    "to_numpy",
-]
+    "AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding", "from_numpy",
+    "is_traced", "namespace", "to_numpy",
+]  # fmt: skip
 
 namespace = namespace_of(array_api_strict.empty(0))
 

@@ -15,15 +15,6 @@ if jax.__version_info__ >= (0, 7):  # before, a rule for lowering could not see 
     from . import kernel as kernels  # noqa: F401
 
 __all__ = [
-    "AttentionBias",
-    "MultiHeadAttention",
-    "PositionalEncoding",
-    "QueryScaling",
-    "RotaryEmbedding",
-    "from_numpy",
-    "from_state",
-    "is_traced",
-    "namespace",
-    "to_numpy",
-    "to_state",
-]
+    "AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding", "from_numpy",
+    "from_state", "is_traced", "namespace", "to_numpy", "to_state",
+]  # fmt: skip

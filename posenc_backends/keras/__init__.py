@@ -17,13 +17,6 @@ from .backend import from_numpy, is_traced, namespace, to_numpy
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 
 __all__ = [
-    "AttentionBias",
-    "MultiHeadAttention",
-    "PositionalEncoding",
-    "QueryScaling",
-    "RotaryEmbedding",
-    "from_numpy",
-    "is_traced",
-    "namespace",
-    "to_numpy",
-]
+    "AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding", "from_numpy",
+    "is_traced", "namespace", "to_numpy",
+]  # fmt: skip

@@ -10,15 +10,6 @@ from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, Query
 from .state import from_state, to_state
 
 __all__ = [
-    "AttentionBias",
-    "MultiHeadAttention",
-    "PositionalEncoding",
-    "QueryScaling",
-    "RotaryEmbedding",
-    "from_numpy",
-    "from_state",
-    "is_traced",
-    "namespace",
-    "to_numpy",
-    "to_state",
-]
+    "AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding", "from_numpy",
+    "from_state", "is_traced", "namespace", "to_numpy", "to_state",
+]  # fmt: skip

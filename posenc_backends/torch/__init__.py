@@ -13,18 +13,7 @@ from .rotation import kernel
 from .rotation.apply_rotary import apply_rotary
 
 __all__ = [
-    "AttentionBias",
-    "MultiHeadAttention",
-    "PositionalEncoding",
-    "QueryScaling",
-    "RotaryEmbedding",
-    "apply_rotary",
-    "apply_rotary_transformers",
-    "from_numpy",
-    "is_traced",
-    "kernel",
-    "namespace",
-    "rotary_kernel",
-    "score_mod",
+    "AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding", "apply_rotary",
+    "apply_rotary_transformers", "from_numpy", "is_traced", "kernel", "namespace", "rotary_kernel", "score_mod",
     "to_numpy",
-]
+]  # fmt: skip

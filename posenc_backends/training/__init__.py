@@ -78,8 +78,7 @@ class Trainer:
     def run(self, function: Function, *batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return `function(weights, *batch)`, without gradients."""
         result = self.without_gradients(function)(self.weights, *map(self.backend.from_numpy, batch))
-        numbers: npt.NDArray[Any] = self.backend.to_numpy(result)
-        return numbers
+        return self.backend.to_numpy(result)
 
 
 def as_it_is(function: Function) -> Function:

@@ -10,13 +10,6 @@ from .rotary_embedding import RotaryEmbedding
 from .tables import TableLayer
 
 __all__ = [
-    "AttentionBias",
-    "AttentionOutput",
-    "Backend",
-    "BaseLayer",
-    "MultiHeadAttention",
-    "PositionalEncoding",
-    "QueryScaling",
-    "RotaryEmbedding",
-    "TableLayer",
-]
+    "AttentionBias", "AttentionOutput", "Backend", "BaseLayer", "MultiHeadAttention", "PositionalEncoding",
+    "QueryScaling", "RotaryEmbedding", "TableLayer",
+]  # fmt: skip

@@ -10,15 +10,9 @@ from ...strict import namespace
 from .numpy import GRADIENT_MODES, MODES, WARNINGS, eval_mode, with_parameters, with_projections
 
 __all__ = [
-    "GRADIENT_MODES",
-    "KNOWN_FAILURES",
-    "MODES",
-    "WARNINGS",
-    "cast",
-    "eval_mode",
-    "with_parameters",
+    "GRADIENT_MODES", "KNOWN_FAILURES", "MODES", "WARNINGS", "cast", "eval_mode", "with_parameters",
     "with_projections",
-]
+]  # fmt: skip
 
 KNOWN_FAILURES = known_failures("strict")
 

@@ -7,11 +7,6 @@ from .rope_type import register
 from .tables import RotaryTables
 
 __all__ = [
-    "Replacement",
-    "RotaryTables",
-    "apply_rotary_transformers",
-    "register",
-    "register_attention",
-    "replace_rotary",
+    "Replacement", "RotaryTables", "apply_rotary_transformers", "register", "register_attention", "replace_rotary",
     "rotary_kernel",
-]
+]  # fmt: skip
