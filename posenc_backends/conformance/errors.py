@@ -98,8 +98,7 @@ def error_of(
     """
     if case["dtype"] not in str(got.dtype):
         raise TypeError(f"Expected {case['dtype']}, got {got.dtype}.")
-    wanted = np.array(case[name])[rows]
-    return ulps(on.backend.to_numpy(got)[0][rows], wanted, dtype=case["dtype"], scale=scale)
+    return ulps(on.backend.to_numpy(got)[0][rows], np.array(case[name])[rows], dtype=case["dtype"], scale=scale)
 
 
 def pair_lengths(encoding: RotaryEncoding, rotated: Any) -> Any:

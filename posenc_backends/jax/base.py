@@ -140,5 +140,4 @@ class Layer(EncodingArrays, Module):
 
 def _drop(x: Array, rate: float, key: Any) -> Array:
     """Set the share `rate` of the numbers to 0 and scale the others up."""
-    kept = jax.random.bernoulli(key, 1 - rate, x.shape)
-    return jnp.where(kept, x / (1 - rate), 0)
+    return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0)

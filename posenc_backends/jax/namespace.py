@@ -163,5 +163,4 @@ def recomputed(function: Callable[..., Any], /, *arrays: jax.Array) -> Any:
 def fused_attention(q: jax.Array, k: jax.Array, v: jax.Array, bias: Any, mask: Any, is_causal: bool, /) -> jax.Array:
     """Return attention by JAX's function, which has the heads after the sequence; eager calls would each trace it."""
     tokens = (jnp.swapaxes(x, 1, 2) for x in (q, k, v))
-    mixed = jax.nn.dot_product_attention(*tokens, bias=bias, mask=mask, is_causal=is_causal)
-    return jnp.swapaxes(mixed, 1, 2)
+    return jnp.swapaxes(jax.nn.dot_product_attention(*tokens, bias=bias, mask=mask, is_causal=is_causal), 1, 2)

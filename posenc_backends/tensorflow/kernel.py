@@ -43,8 +43,7 @@ def _differentiable(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Te
 @cache  # it cannot change once there are tensors
 def _threads_of_tensorflow() -> int:
     """Return how many threads TensorFlow lets an operator have; 0 by default."""
-    threads: int = tf.config.threading.get_intra_op_parallelism_threads()
-    return threads
+    return tf.config.threading.get_intra_op_parallelism_threads()
 
 
 def rotate_in_graph(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any:

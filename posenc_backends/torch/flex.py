@@ -103,8 +103,7 @@ def _given(name: str, x: Tensor | None, encoding: ContentScoring) -> Tensor:
         wanted = f"(batch, {heads}, {name}, {width})"
         raise ValueError(f"`{name}` must have shape {wanted}, as {type(encoding).__name__} looks at them, got {shape}.")
     x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-    repeated: Any = repeat_heads(x, heads)
-    return torch.as_tensor(repeated)
+    return torch.as_tensor(repeat_heads(x, heads))
 
 
 def _has_heads(name: str, given: int, heads: int) -> bool:

@@ -25,8 +25,7 @@ class Optimizer:
         def step(*batch: tf.Tensor) -> tf.Tensor:
             with tf.GradientTape() as tape:
                 value = loss(self.parameters, *batch)
-            gradients = tape.gradient(value, variables)
-            self.adam.apply(list(map(tf.convert_to_tensor, gradients)), variables)
+            self.adam.apply(list(map(tf.convert_to_tensor, tape.gradient(value, variables))), variables)
             return value
 
         self._step = step

@@ -135,8 +135,7 @@ def distance(first: Array, second: Array) -> Array:
     """Return how far apart numbers are; a namespace with narrow integers has its own function."""
     xp = namespace_of(first)
     apart = getattr(xp, "distance", None)
-    far: Array = xp.abs(first - second) if apart is None else apart(first, second)
-    return far
+    return xp.abs(first - second) if apart is None else apart(first, second)
 
 
 def difference(first: Array, second: Array, *, limit: int) -> Array:
@@ -148,8 +147,7 @@ def difference(first: Array, second: Array, *, limit: int) -> Array:
 def cut_off(x: Array, *, limit: int) -> Array:
     """Return `x`, cut off at `±limit`."""
     xp = namespace_of(x)
-    cut: Array = xp.minimum(xp.maximum(x, xp.full_like(x, -limit)), xp.full_like(x, limit))
-    return cut
+    return xp.minimum(xp.maximum(x, xp.full_like(x, -limit)), xp.full_like(x, limit))
 
 
 def _shared_dtype(*arrays: Array) -> Any:
@@ -218,5 +216,4 @@ def repeat_heads(x: A, count: int) -> A:
         return x
     xp: Any = namespace_of(x)
     copies = xp.broadcast_to(xp.expand_dims(x, axis=-3), (*lead, heads, count // heads, length, width))
-    repeated: A = xp.reshape(copies, (*lead, count, length, width))
-    return repeated
+    return xp.reshape(copies, (*lead, count, length, width))

@@ -136,8 +136,7 @@ def _encoding(fields: Fields) -> RotaryEncoding | None:
 
 def _scaling(fields: Fields) -> Scaling | None:
     if "rope_type" not in fields:
-        scaling: Scaling | None = fields["rope_scaling"]
-        return scaling
+        return fields["rope_scaling"]
     cls: type[Scaling] = fields["rope_type"]
     return cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
 

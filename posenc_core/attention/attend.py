@@ -342,21 +342,18 @@ def scored(q: Array, k: Array, scale: float, additions: Additions) -> Array:
 
 def products(q: A, k: A) -> A:
     """Return the product of each query and key, q kᵀ: `(..., queries, keys)`."""
-    result: A = namespace_of(q).matmul(q, namespace_of(k).matrix_transpose(k))
-    return result
+    return namespace_of(q).matmul(q, namespace_of(k).matrix_transpose(k))
 
 
 def split_heads(x: A, num_heads: int) -> A:
     """Split heads: `(batch, length, heads * width) -> (batch, heads, length, width)`."""
     xp = namespace_of(x)
     batch, length, _ = shape_of(x)
-    heads = xp.reshape(x, (batch, length, num_heads, x.shape[-1] // num_heads))
-    return xp.permute_dims(heads, (0, 2, 1, 3))
+    return xp.permute_dims(xp.reshape(x, (batch, length, num_heads, x.shape[-1] // num_heads)), (0, 2, 1, 3))
 
 
 def merge_heads(x: A) -> A:
     """Merge heads: `(batch, heads, length, width) -> (batch, length, heads * width)`."""
     xp = namespace_of(x)
     batch, heads, length, width = shape_of(x)
-    tokens = xp.permute_dims(x, (0, 2, 1, 3))
-    return xp.reshape(tokens, (batch, length, heads * width))
+    return xp.reshape(xp.permute_dims(x, (0, 2, 1, 3)), (batch, length, heads * width))

@@ -231,8 +231,7 @@ def index_by_pair(index: Array, query_positions: Positions, key_positions: Posit
     if isinstance(query_positions, range) and isinstance(key_positions, range):
         square: Array = namespace_of(index).reshape(index, (tokens + 2, tokens + 2))
         queries, keys = (slice(at.start + 1, at.stop + 1) for at in (query_positions, key_positions))
-        between: Array = square[queries, keys]
-        return between
+        return square[queries, keys]
     both = paired(query_positions, key_positions)  # type: ignore[arg-type] # both are arrays
     return taken(index, pair_row(*both, tokens=tokens), axis=0)
 

@@ -117,8 +117,7 @@ def _same_sequence(query_ids: Array, key_ids: Array) -> Any:
     same = all_of(_compared(operator.ge, query_ids, key_ids), _compared(operator.le, query_ids, key_ids))
     xp = namespace_of(query_ids)
     same = all_of(same, xp.expand_dims(query_ids >= xp.zeros_like(query_ids), axis=-1))
-    batched = len(query_ids.shape) + len(key_ids.shape) > 2
-    return xp.expand_dims(same, axis=1) if batched else same
+    return xp.expand_dims(same, axis=1) if len(query_ids.shape) + len(key_ids.shape) > 2 else same
 
 
 def _check_both(arrays: dict[str, Array]) -> None:

@@ -169,8 +169,7 @@ class GeneralOffsets:
         zeros = xp.zeros_like(by_key)
 
         def total(row: int) -> Array:
-            kept = xp.where((columns >= row) & (columns <= row), by_key, zeros)
-            return xp.sum(kept, axis=-1, keepdims=False)
+            return xp.sum(xp.where((columns >= row) & (columns <= row), by_key, zeros), axis=-1, keepdims=False)
 
         return xp.stack([total(row) for row in range(self.rows.shape[0])], axis=-1)
 

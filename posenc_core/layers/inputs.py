@@ -195,8 +195,7 @@ def end_of(given: Given, start: Given, length: Size) -> int:
         return math.ceil(given.max(initial=-1) + 1)
     if given is not None or not is_static(length) or not isinstance(start, (int, np.ndarray)):
         return 0
-    end: int = (start if isinstance(start, int) else int(start.max(initial=0))) + length
-    return end
+    return (start if isinstance(start, int) else int(start.max(initial=0))) + length
 
 
 def learned_by(encoding: Encoding) -> str:

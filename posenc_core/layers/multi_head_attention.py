@@ -262,8 +262,7 @@ class MultiHeadAttention(Documented):
         limit = self.rotary.encoding.max_seq_len
         options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
         if at.is_shared:
-            rotated: tuple[Tensor, Tensor] = self.rotary(q, k, start=at.start, positions=at.positions, **options)
-            return rotated
+            return self.rotary(q, k, start=at.start, positions=at.positions, **options)
         new_positions = None if at.key_positions is None else at.key_positions[..., at.cached :]
         of_keys = {"start": at.cached, "positions": new_positions, **options}
         at_queries = self.rotary(q, start=at.start, positions=at.positions, **options)
@@ -292,8 +291,7 @@ class MultiHeadAttention(Documented):
         layer.prepare(q, None)
         encoding = encoding.at(at.seq_len) if encoding.max_seq_len and at.seq_len > encoding.max_seq_len else encoding
         rows = layer.rows(q, at.start, at.positions, -2, encoding), layer.rows(k, 0, at.key_positions, -2, encoding)
-        rotate_by = partial(layer.rotate_by, seq_axis=-2)
-        return AtRows(encoding, *rows, {}, rotate_by, *at.arrays(q, self.backend))
+        return AtRows(encoding, *rows, {}, partial(layer.rotate_by, seq_axis=-2), *at.arrays(q, self.backend))
 
     def _visible(
         self, q: Tensor, at: TokenPositions, valid_lens: Given, mask: Tensor, is_causal: bool, keys_mask: Tensor

@@ -110,8 +110,7 @@ class PositionalEncoding(TableLayer):
         by_axis = [given[axis, ...] for axis in range(axes)]
         check_positions("positions", by_axis[0], (length,), batch)
         if not isinstance(given, np.ndarray) and self.backend.is_unread(given):
-            rows: tuple[Tensor, ...] = self.backend.eager(self.encoding.traced_rows, *by_axis)
-            return rows
+            return self.backend.eager(self.encoding.traced_rows, *by_axis)
         host = from_array(given if isinstance(given, np.ndarray) else self.backend.to_numpy(given))
         dtype = np.float64 if self._is_float64(x) else np.float32
         row = self.to_backend(self.backend.eager(self.encoding.rows, host, dtype)["table"])

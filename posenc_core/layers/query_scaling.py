@@ -41,8 +41,7 @@ class QueryScaling(TableLayer):
 
     def __init__(self, encoding: QueryEncoding, *, max_len: int | None = None, **native: Any) -> None:
         check_encoding(encoding, QueryEncoding, "a `QueryScale` or `LearnedQueryScale`, the")
-        usual = min(max(LENGTHS * getattr(encoding, "length", 0), USUAL), MOST)
-        rows = usual if max_len is None else max_len
+        rows = min(max(LENGTHS * getattr(encoding, "length", 0), USUAL), MOST) if max_len is None else max_len
         super().__init__(encoding, check_integer("max_len", rows, maximum=LIMIT), **native)  # type: ignore[call-arg]
 
     def scale(self, q: Tensor, start: Given = 0, positions: Given = None) -> Tensor:

@@ -251,8 +251,7 @@ class RotaryEmbedding(TableLayer):
         if not encoding.mixes_rows:
             return rows
         with self.backend.call_context(x):
-            mixed: tuple[Tensor, ...] = self.backend.beside(encoding.mixed(self.arrays, rows), x)
-            return mixed
+            return self.backend.beside(encoding.mixed(self.arrays, rows), x)
 
     def _rows_of_parameters(
         self, q: Tensor, start: Given, positions: Given, seq_axis: int, encoding: Any

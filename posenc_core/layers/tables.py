@@ -140,8 +140,7 @@ class TableLayer(BaseLayer):
         may_follow = is_real(positions)
         if may_follow and self.backend.is_unread(positions):
             check_positions("positions", positions, (length,), batch)
-            rows: tuple[Tensor, ...] = self.backend.eager((other or self.encoding).traced_rows, positions)
-            return rows
+            return self.backend.eager((other or self.encoding).traced_rows, positions)
         host = host_values(positions, self.backend)
         if host is None or type(length) is not int or host.shape != (length,):
             check_positions("positions", positions if host is None else host, (length,), batch)
@@ -162,8 +161,7 @@ class TableLayer(BaseLayer):
         if tables is None:
             return self._computed(x, positions, other)
         indices = self.backend.from_numpy(positions.astype(np.int32), like=tables[0])
-        taken: tuple[Tensor, ...] = self.backend.hoist(_take, indices, *tables)
-        return taken
+        return self.backend.hoist(_take, indices, *tables)
 
     def _rows_at_traced(self, positions: Given, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return the rows of traced positions; NaN where the table has none."""

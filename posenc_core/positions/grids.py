@@ -231,8 +231,7 @@ def check_segments(segments: Any) -> Iterable[Any]:
     """Return the segments, or raise unless they are iterable."""
     if isinstance(segments, (str, type)) or not hasattr(segments, "__iter__") or getattr(segments, "shape", None) == ():
         raise TypeError(f"`segments` must be a list of lengths and grids, got {shown(segments)}.")
-    given: Iterable[Any] = segments
-    return given
+    return segments
 
 
 def _checked_block(block: Block) -> tuple[npt.NDArray[np.int64], int]:

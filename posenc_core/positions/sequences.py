@@ -199,8 +199,7 @@ def as_array_like(given: Any, *, like: Array) -> Array:
     if isinstance(given, range):
         return arange_like(len(given), like=like) + given.start
     if isinstance(like, np.ndarray) or not isinstance(given, np.ndarray):
-        array: Array = given
-        return array
+        return given
     return namespace_of(like).asarray(given, device=getattr(like, "device", None))
 
 

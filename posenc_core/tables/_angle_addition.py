@@ -50,8 +50,7 @@ def are_consecutive(positions: npt.NDArray[Any], length: int) -> list[bool]:
     if positions.dtype.kind != "i":
         return []
     blocks = positions[: len(positions) // length * length].reshape(-1, length)
-    consecutive: list[bool] = ((blocks[:, 0] >= 0) & (np.diff(blocks) == 1).all(axis=1)).tolist()
-    return consecutive
+    return ((blocks[:, 0] >= 0) & (np.diff(blocks) == 1).all(axis=1)).tolist()
 
 
 def bounds_at_steps(spec: TableSpec, length: int) -> CosSinBounds:

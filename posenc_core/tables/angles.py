@@ -36,8 +36,7 @@ def angles(positions: Array, frequencies: Array) -> Array:
     check_floating("frequencies", frequencies)
     check_library("frequencies", frequencies, positions)
     check_rank("frequencies", frequencies, minimum=1, maximum=1, axes="(pairs,)")
-    xp = namespace_of(positions)
-    return xp.expand_dims(positions, axis=-1) * frequencies
+    return namespace_of(positions).expand_dims(positions, axis=-1) * frequencies
 
 
 def angles_of(positions: Array, frequencies: npt.NDArray[np.float64]) -> Array:

@@ -104,8 +104,7 @@ def angles_of_float32(positions: Positions, frequencies: Frequencies) -> Table:
     """Compute the product of positions and frequencies, all three rounded to float32: `(..., length, pairs)`."""
     with high_precision():
         rounded = [nearest_float32(int(frequency * 2**VALUE_BITS), error=0) for frequency in frequencies]
-    angles: Table = positions.astype(np.float32)[..., None] * np.array(rounded, np.float32)
-    return angles
+    return positions.astype(np.float32)[..., None] * np.array(rounded, np.float32)
 
 
 def check_dtype(dtype: Any) -> DType:

@@ -111,8 +111,7 @@ def _checked_sizes(model: Transformer, width: int, length: int | None) -> tuple[
 
 def _log_softmax(logits: Host) -> npt.NDArray[np.float64]:
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    likelihoods: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return likelihoods
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def _certain(token: int, vocabulary: int) -> npt.NDArray[np.float64]:

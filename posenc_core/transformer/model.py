@@ -344,5 +344,4 @@ def _cos_sin(encoding: QueryKeyEncoding, arrays: Weights, positions: range, pref
 
 def _learned_rows(encoding: Any, arrays: Weights, positions: range) -> tuple[Array, ...]:
     """Return rows that depend on learned parameters, computed by the framework."""
-    rows: tuple[Array, ...] = encoding.rows_of(arrays, position_array(positions, next(iter(arrays.values()))))
-    return rows
+    return encoding.rows_of(arrays, position_array(positions, next(iter(arrays.values()))))

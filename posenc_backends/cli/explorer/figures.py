@@ -132,8 +132,7 @@ def dot_products(view: View) -> Picture | None:
     values, figure = products(table), new_figure("position", "dot product")
     middle = len(values) // 2
     line(figure, np.arange(len(values)), values, f"with row {middle}", BLUE)
-    words = f"Row {middle} with itself: {text(values[middle])}; with row 0: {text(values[0])}."
-    return Picture(figure, words)
+    return Picture(figure, f"Row {middle} with itself: {text(values[middle])}; with row 0: {text(values[0])}.")
 
 
 def decay(view: View) -> Picture | None:

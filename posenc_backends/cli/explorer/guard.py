@@ -33,8 +33,7 @@ def guarded(application: Callable[..., Any], host: str) -> Callable[..., Any]:
             return _refusal(start_response, "403 Forbidden", "`Host` must be the address of the explorer.")
         if origin is not None and urlsplit(origin).netloc != asked:
             return _refusal(start_response, "403 Forbidden", "`Origin` must be the explorer itself.")
-        result: Iterable[bytes] = application(environ, start_response)
-        return result
+        return application(environ, start_response)
 
     return answer
 

@@ -133,8 +133,7 @@ def publish(folder: Path, progress: Callable[[str], None] | None = None) -> int:
         cases += own
     content = {"version": VERSION, "licence": "MIT-0", "meanings": MEANINGS, "files": digests, "cases": cases}
     for name, described in (("golden.json", content), ("schema.json", SCHEMA)):
-        text = json.dumps(described, indent=1, allow_nan=False)
-        (folder / name).write_text(text + "\n", encoding="utf-8")
+        (folder / name).write_text(json.dumps(described, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     (folder / "index.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for name in TEXTS:
         (folder / name).write_bytes(files("posenc_backends.cli.golden").joinpath(name).read_bytes())

@@ -144,8 +144,7 @@ def _coded(shape: Sequence[int | SymbolicSize]) -> tuple[int, ...]:
 
 def _kept(sizes: Sequence[Any], wanted: Sequence[Any]) -> int:
     """Return how many sizes are the same, from the first on."""
-    pairs = zip(sizes, wanted, strict=False)
-    return len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+    return len([*takewhile(lambda pair: pair[0] == pair[1], zip(sizes, wanted, strict=False))])
 
 
 def _reshaped(symbol: Symbol, like: Symbol) -> Symbol:

@@ -227,8 +227,7 @@ def _like(symbol: Symbol, like: Symbol, **axes: int | None) -> Symbol:
 def _ranked(symbol: Symbol, sizes: tuple[int | None, ...], dtype: str) -> SymbolArray:
     """Return it with axes of size 1 before those that it has."""
     symbol = _with_sizes(symbol, *(-2 if size is None else size for size in sizes[1:]))
-    codes = (-1, *[-2] * (len(sizes) - 1))
-    return SymbolArray(mx.sym.npx.reshape(symbol, codes, reverse=True), sizes, dtype)
+    return SymbolArray(mx.sym.npx.reshape(symbol, (-1, *[-2] * (len(sizes) - 1)), reverse=True), sizes, dtype)
 
 
 def _start(given: Any) -> Any:

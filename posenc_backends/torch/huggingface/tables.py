@@ -116,8 +116,7 @@ class RotaryTables(nn.Module):
         if limit is None:
             return _pairs(layer, positions)
         if name not in self.long_layers:
-            rows: tuple[Tensor, Tensor] = BACKEND.eager(_pairs_by_length, layer, positions)
-            return rows
+            return BACKEND.eager(_pairs_by_length, layer, positions)
         long, is_long = self.long_layers[name], positions.max() >= limit
         if not BACKEND.is_unread(positions):
             return _pairs(long if is_long else layer, positions)

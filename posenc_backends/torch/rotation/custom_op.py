@@ -28,8 +28,7 @@ torch.library.define(
 
 @torch.library.impl("posenc::rotate_large", "cpu")
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *pairing: Any) -> Tensor:
-    result: Tensor = rotate_checked(x, cos, sin, Pairing(*pairing))
-    return result.contiguous()
+    return rotate_checked(x, cos, sin, Pairing(*pairing)).contiguous()
 
 
 @torch.library.register_fake("posenc::rotate_large")
@@ -64,5 +63,4 @@ def rotate_large(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tenso
         return None
     if not all(map(is_specialized, x.shape)) or x.numel() * x.element_size() < LARGE:
         return None
-    result: Tensor = _RotateLarge.apply(x, cos, sin, pairing)
-    return result
+    return _RotateLarge.apply(x, cos, sin, pairing)
