@@ -267,8 +267,8 @@ def _derive(key: str, config: Mapping[str, Any]) -> dict[str, float]:
     if key == "rope_theta" and config.get("rope_ratio") is not None:
         check_number("rope_ratio", config["rope_ratio"], above=0)
         return {"rope_ratio": 10000 * config["rope_ratio"]}
-    if key == "rotary_dim" and config.get("use_rotary_embedding"):
-        for size in (sizes := get_values(config, ("projection_dim", "num_attention_heads"))):
+    if key == "rotary_dim" and config.get("use_rotary_embedding", model_type(config).startswith("clvp")):
+        for size in (sizes := {"projection_dim": 768} | get_values(config, ("projection_dim", "num_attention_heads"))):
             check_size(size, sizes[size])
         if len(sizes) == 2:
             return {"projection_dim": max(sizes["projection_dim"] // (2 * sizes["num_attention_heads"]), 32)}

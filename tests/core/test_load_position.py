@@ -7,6 +7,7 @@ import pytest
 from posenc_core import (
     Alibi,
     AxialRotary,
+    DebertaBias,
     FoPE,
     GridSinusoidal,
     Learned,
@@ -15,6 +16,7 @@ from posenc_core import (
     ShawBias,
     Sinusoidal,
     SwinBias,
+    SwinV2Bias,
     T5Bias,
     TransformerXLBias,
 )
@@ -162,10 +164,34 @@ def test_the_scale_of_queries():
     assert f"multiplies queries: {position.query_scale!r}" in str(position)
 
 
+def test_deberta_has_the_terms_that_its_config_names():
+    bias = {"num_heads": 12, "head_dim": 64, "max_distance": 512}
+    for more, scoring in (
+        ({"position_buckets": 256}, (DebertaBias(**bias, num_buckets=256),)),
+        (
+            {"pos_att_type": ["p2c"], "max_relative_positions": 100},
+            (DebertaBias(**bias | {"max_distance": 100}, terms="p2c"),),
+        ),
+        ({"pos_att_type": "c2p|p2c", "model_type": "deberta", "position_buckets": 256}, (DebertaBias(**bias),)),
+        ({"pos_att_type": []}, ()),
+    ):
+        position = load_position(DEBERTA | more)
+        assert (position.additive, position.lacks) == ((), ())
+        assert position.scoring == tuple(("self-attention", one) for one in scoring)
+
+
+def test_windows_of_swin_v2_are_at_most_the_map_of_their_stage():
+    sizes = {"image_size": 256, "patch_size": 4, "num_heads": [3, 6, 12, 24], "window_size": 16, "embed_dim": 96}
+    position = load_position({"model_type": "swinv2", **sizes, "pretrained_window_sizes": [12, 12, 12, 6]})
+    last = SwinV2Bias(num_heads=24, window=(8, 8), trained_window=(6, 6))
+    assert position.scoring[0][1] == SwinV2Bias(num_heads=3, window=(16, 16), trained_window=(12, 12))
+    assert position.scoring[3] == ("stage 4", last)
+
+
 def test_what_is_lacking_has_a_name():
-    position = load_position(DEBERTA)
-    assert position.additive == ()
-    assert "disentangled" in position.lacks[0]
+    position = load_position({"model_type": "funnel"})
+    assert (position.additive, position.scoring) == ((), ())
+    assert "Funnel" in position.lacks[0]
 
 
 def test_a_config_without_a_type_is_that_of_rope():

@@ -5,13 +5,17 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import CONVOLUTIONAL, Fact, Facts, If, Lack, Note, Part, Rope, Rows, Sines
-from .records import by_model_type
-from .scores import Buckets, Offsets, Shifted, Windows
+from math import prod
 
-_CONVOLUTIONS = Lack("a convolutional positional embedding: a grouped convolution, added to the frames")
+from .kinds import CONVOLUTIONAL, Config, Fact, Facts, If, Lack, Note, Part, Rope, Rows, Sines, Table, size
+from .records import by_model_type
+from .scores import Buckets, Disentangled, Offsets, Shifted, Windows
+
+_CONVOLUTIONS = Lack(
+    "a convolutional positional embedding: a grouped convolution, added to the frames", "ConvolutionalEncoding"
+)
 _CLIPPED = Note("offsets beyond `right_max_position_embeddings` share a row: repeat it when the table is loaded")
-_UNKNOWN = Lack("an encoding of this `position_embeddings_type`, which the model does not know")
+_UNKNOWN = Lack("an encoding of this `position_embeddings_type`, which the model does not know", None)
 
 
 def _by_type(types: dict[str | None, Facts], default: str) -> Fact:
@@ -29,9 +33,17 @@ _SEAMLESS = (
     Part("text decoder", Sines("tensor2tensor", start="padding")),
 )
 _SPEECH = Shifted(heads="speech_encoder_attention_heads")
-_NO_KEYS = Lack("the rotary encoding of the speech encoder, whose keys the config does not have")
+_NO_KEYS = Lack("the rotary encoding of the speech encoder, whose keys the config does not have", None)
 _UNITS = Note("in an encoder and a decoder; the first token has the position after `t2u_pad_token_id`")
 _BLOCK = Note("keys are those of the block of the query; rows are in the order of the query less the key: flip them")
+
+
+def _count_overlapping(config: Config) -> int:
+    """Return the number of patches of a spectrogram."""
+    sides = (("num_mel_bins", 128, "frequency_stride"), ("max_length", 1024, "time_stride"))
+    patch = size(config, ("patch_size", 16))
+    return prod((size(config, (key, n)) - patch) // size(config, (stride, 10)) + 1 for key, n, stride in sides)
+
 
 _TABLE: dict[str, Facts] = {
     # Sinusoids and learned rows.
@@ -87,7 +99,7 @@ _TABLE: dict[str, Facts] = {
             (
                 Sines("tensor2tensor"),
                 _UNITS,
-                Lack("learned factors of the sinusoids, `pos_emb_alpha` and `pos_emb_alpha_char`"),
+                Lack("learned factors of the sinusoids, `pos_emb_alpha` and `pos_emb_alpha_char`", "Sinusoidal.factor"),
             ),
         ),
     ),
@@ -113,28 +125,32 @@ _TABLE: dict[str, Facts] = {
                 ),
             ),
         ),
-        Part("text encoder", Lack("sinusoids, interleaved, times a learned factor")),
-        Part("speech decoder", Lack("sinusoids, interleaved, times a learned factor")),
+        Part("text encoder", Lack("sinusoids, interleaved, times a learned factor", "Sinusoidal.factor")),
+        Part("speech decoder", Lack("sinusoids, interleaved, times a learned factor", "Sinusoidal.factor")),
         Part("text decoder", Sines("tensor2tensor", start="padding")),
     ),
     "wavlm": (
         _CONVOLUTIONS,
         Buckets("both", "num_attention_heads", "num_buckets", "max_bucket_distance"),
-        Lack("a gate of the bias, computed from the queries"),
+        Lack("a gate of the bias, computed from the queries", "T5Bias.gate"),
     ),
     "sew-d": (
         _CONVOLUTIONS,
-        Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions"),
+        Disentangled(defaults={"pos_att_type": ("p2c", "c2p"), "position_buckets": 256}),
     ),
-    "phi4_multimodal_audio": Lack("a learned number for each head and offset, clipped at `bias_max_distance`"),
+    "phi4_multimodal_audio": Lack(
+        "a learned number for each head and offset, clipped at `bias_max_distance`", "OffsetBias"
+    ),
     "gemma3n_audio gemma4_audio": Lack(
-        "projected sinusoids of distances without Transformer-XL's biases, in blocks of frames, before a soft cap"
+        "projected sinusoids of distances without Transformer-XL's biases, in blocks of frames, before a soft cap",
+        "ProjectedSinusoidBias",
     ),
     # Convolutions, patches and windows.
     "data2vec-audio hubert sew unispeech unispeech-sat wav2vec2": _CONVOLUTIONS,
     "clap_audio_model": Windows(heads="num_attention_heads"),
-    "audio-spectrogram-transformer": Lack(
-        "learned rows of patches that overlap, `frequency_stride` and `time_stride` apart, after two other tokens"
+    "audio-spectrogram-transformer": (
+        Table("patches", lambda c: 2 + _count_overlapping(c)),
+        Note("the rows are 2 other tokens, then patches"),
     ),
     """
         dac encodec fastspeech2_conformer_hifigan gemma4_unified_audio muse_spark_audio

@@ -5,15 +5,42 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import CONVOLUTIONAL, Axial, Facts, If, Lack, Note, Part, Patches, Rows, SineGrid, Sines, Size
-from .records import by_model_type
-from .scores import PatchWindow, Windows
+from functools import partial
+from math import prod
 
-RANDOM = Lack("random Fourier features of points, boxes and cells, sines first, whose matrix is in the checkpoint")
-_DECOMPOSED = Lack("decomposed relative positions: scores of queries with learned vectors of rows and of columns")
+from .kinds import (
+    CONVOLUTIONAL,
+    Axial,
+    Config,
+    Facts,
+    If,
+    Lack,
+    Note,
+    Part,
+    Patches,
+    Rows,
+    SineGrid,
+    Sines,
+    Size,
+    Table,
+    count_patches,
+    size,
+    sizes,
+)
+from .records import by_model_type
+from .scores import LogarithmicWindows, PatchWindow, RowsAndColumns, Windows
+
+RANDOM = Note(
+    "points, boxes and cells, from -1 to 1, have a `RandomFourierFeatures` with order='sin_first', whose `mixture` is "
+    "the matrix of the checkpoint, transposed"
+)
 _RESAMPLED = Note("rows are resampled to the grid of each image")
-_CONTINUOUS = Lack("the continuous relative bias of Swin v2: a perceptron of logarithmic offsets")
-_SAM = (If("use_abs_pos", (True,), Patches(0), default=True), If("use_rel_pos", (True,), _DECOMPOSED, default=True))
+_SAM = (
+    If("use_abs_pos", (True,), Patches(0), default=True),
+    If("use_rel_pos", (True,), RowsAndColumns(), default=True),
+)
+
+_ABSOLUTE = If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), default=False)
 _BEIT = (
     If("use_absolute_position_embeddings", (True,), Patches(), default=False),
     If("use_relative_position_bias", (True,), PatchWindow("each layer has a table of its own"), default=False),
@@ -23,15 +50,17 @@ _BEIT = (
 _FROM_1 = "rows and columns count from 1; they are divided by the height and width, and multiplied by 2π"
 SCALED = Note(_FROM_1)
 _FEATURES = Note("rows and columns of the feature map count from 0; the stage that attends has the encoding")
-_ANCHORS = Lack("sinusoids of the coordinates of boxes or points, through a perceptron, as positions of queries")
+_ANCHORS = Lack(
+    "sinusoids of the coordinates of boxes or points, through a perceptron, as positions of queries", "AnchorEncoding"
+)
 _QUERIES = Note("positions of object queries are learned, one row for each")
 _PYRAMID = (SineGrid("timm_interleaved", "encoder_hidden_dim", "positional_encoding_temperature"), _FEATURES)
 
 
 def _sine_or_rows(base: Size = 10000, scaled: Note = SCALED) -> Facts:
-    rows = Lack("learned rows and columns, 50 of each, side by side")
+    rows: Facts = tuple(Table(f"{what} of features", lambda _: 50, "d_model", parts=2) for what in ("rows", "columns"))
     sines: Facts = (SineGrid("tatp22", "d_model", base), scaled)
-    unknown = Lack("an encoding of this `position_embedding_type`, which the model does not know")
+    unknown = Lack("an encoding of this `position_embedding_type`, which the model does not know", None)
     sine_or_unknown = If("position_embedding_type", ("sine",), sines, unknown, default="sine")
     return (If("position_embedding_type", ("learned",), rows, sine_or_unknown), _QUERIES)
 
@@ -41,6 +70,19 @@ _VIDEO_ROTATED = Axial("time, height and width")
 _NUMBERED = (Rows("num_position_embeddings", name="patches"), _RESAMPLED, _ROTATED)
 _GLM = (Patches(0), _RESAMPLED, _ROTATED)
 _MUSE = (Rows("pos_emb_height * pos_emb_width", name="patches"), _RESAMPLED, _ROTATED)
+
+
+def _count_tubelets(config: Config) -> int:
+    """Return the number of patches of a frame of a video."""
+    side = size(config, "image_size")
+    return side // size(config, "tubelet_size.1") * (side // size(config, "tubelet_size.2"))
+
+
+def _count_in_stage(config: Config, stage: int) -> int:
+    """Return the number of patches of a stage of a pyramid, after the class token in the last."""
+    side = size(config, "image_size") // (2 ** (stage + 1) if stage else 1)
+    return (side // size(config, f"patch_sizes.{stage}")) ** 2 + (stage == 3)
+
 
 _TABLE: dict[str, Facts] = {
     # Learned rows of patches.
@@ -71,7 +113,7 @@ _TABLE: dict[str, Facts] = {
     "hiera": Patches(0, patch="patch_stride", dim="embed_dim"),
     "vitdet": (
         If("use_absolute_position_embeddings", (False,), (), (Patches(image="pretrain_image_size"), _RESAMPLED)),
-        If("use_relative_position_embeddings", (True,), _DECOMPOSED),
+        If("use_relative_position_embeddings", (True,), RowsAndColumns("window_block_indices")),
     ),
     "lw_detr_vit": If(
         "use_absolute_position_embeddings", (False,), (), (Patches(image="pretrain_image_size"), _RESAMPLED)
@@ -79,15 +121,25 @@ _TABLE: dict[str, Facts] = {
     "seggpt": (
         Patches(image="pretrain_image_size"),
         _RESAMPLED,
-        If("use_relative_position_embeddings", (False,), (), _DECOMPOSED),
+        If("use_relative_position_embeddings", (False,), (), RowsAndColumns(None)),
     ),
     "rf_detr_dinov2": (Patches(), Note("rows are resampled to each window of the image")),
     "vilt": (Rows(name="tokens"), Patches()),
-    "yolos": Lack("learned rows of patches, before a class token and `num_detection_tokens` others, for each layer"),
+    "yolos": (
+        Table("patches", lambda c: prod(count_patches(c)) + 1 + size(c, "num_detection_tokens")),
+        Note("a class token is first, `num_detection_tokens` others are last"),
+        If("use_mid_position_embeddings", (False,), (), Note("layers but the last have tables of their own, too")),
+    ),
     "timesformer": (Patches(), Rows("num_frames", name="frames")),
-    "vivit": Lack("learned rows of the patches of a video, `tubelet_size` frames deep, after a class token"),
-    "videoprism_vision_model": Lack("learned rows of patches, `tubelet_size` high and wide, and of frames"),
-    "pvt": Lack("learned rows of patches, for each stage of the pyramid, after a class token in the last"),
+    "vivit": (
+        Table("patches", lambda c: 1 + size(c, "num_frames") // size(c, "tubelet_size.0") * _count_tubelets(c)),
+        Note("the rows are 1 other token, then blocks of frames, each row by row"),
+    ),
+    "videoprism_vision_model": (Table("patches", _count_tubelets), Rows("num_frames", name="frames")),
+    "pvt": (
+        *(Table(f"patches of stage {n + 1}", partial(_count_in_stage, stage=n), f"hidden_sizes.{n}") for n in range(4)),
+        Note("the first row of the last stage is that of a class token"),
+    ),
     "pix2struct_vision_model": (Rows("seq_len", name="rows of patches"), Rows("seq_len", name="columns of patches")),
     "kosmos_2_5_vision_model": (
         Rows("max_num_patches", name="rows of patches"),
@@ -95,7 +147,7 @@ _TABLE: dict[str, Facts] = {
     ),
     "mllama_vision_model": (
         Patches(),
-        Lack("gates of the rows of patches, and learned rows of tiles, by the shape of the image"),
+        Lack("gates of the rows of patches, and learned rows of tiles, by the shape of the image", "Learned.gate"),
     ),
     # Sinusoids.
     "videomae": (
@@ -111,19 +163,27 @@ _TABLE: dict[str, Facts] = {
     # Windows.
     "swin maskformer-swin donut-swin": (
         Windows(),
-        If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), default=False),
+        _ABSOLUTE,
     ),
-    "swin2sr swinv2": (_CONTINUOUS, If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), default=False)),
+    "swin2sr": (LogarithmicWindows(halved=False), _ABSOLUTE),
+    "swinv2": (LogarithmicWindows(), _ABSOLUTE),
     "focalnet": If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), CONVOLUTIONAL, default=False),
     "beit data2vec-vision": _BEIT,
-    "dinat": Lack("a learned number for each head and offset in a neighbourhood, that of neighbourhood attention"),
-    "levit": Lack("a learned number for each head and absolute offset, in rows and columns"),
+    "dinat": Lack(
+        "a learned number for each head and offset in a neighbourhood, that of neighbourhood attention",
+        "NeighbourhoodBias",
+    ),
+    "levit": Lack("a learned number for each head and absolute offset, in rows and columns", "AbsoluteOffsetBias"),
     # Segment Anything.
     """
         deepseek_ocr2_sam_vision_model got_ocr2_vision pp_chart2table_vision pp_formulanet_vision sam_hq_vision_model
         sam_vision_model slanext_vision unlimited_ocr_sam_vision_model
     """: _SAM,
-    "sam2_hiera_det_model": Lack("learned rows of a coarse grid, resampled, and of a window, repeated"),
+    "sam2_hiera_det_model": (
+        Table("a coarse grid", lambda c: prod(sizes(c, "window_positional_embedding_background_size", 2))),
+        Table("a window", lambda c: size(c, "window_size_per_stage.0") ** 2),
+        Note("rows of the coarse grid are resampled to the image, those of the window repeated over it"),
+    ),
     """
         edgetam_prompt_encoder edgetam_video_prompt_encoder sam2_prompt_encoder sam2_video_prompt_encoder
         sam3_tracker_prompt_encoder sam3_tracker_video_prompt_encoder sam_hq_prompt_encoder sam_prompt_encoder
@@ -135,10 +195,10 @@ _TABLE: dict[str, Facts] = {
     """: Note("no positional encoding of its own: that of the image and of the prompts is added in each layer"),
     "sam3_detr_decoder sam3_lite_text_detr_decoder": (
         _ANCHORS,
-        Lack("a bias of attention by the distances of boxes to rows and columns, through a perceptron"),
+        Lack("a bias of attention by the distances of boxes to rows and columns, through a perceptron", "BoxBias"),
     ),
     "sam3_geometry_encoder sam3_lite_text_geometry_encoder": Lack(
-        "sinusoids of the coordinates of boxes and points, projected"
+        "sinusoids of the coordinates of boxes and points, projected", "AnchorEncoding"
     ),
     "sam3_vit_model": (Patches(0, image="pretrain_image_size"), Note("rows are repeated over the image"), _ROTATED),
     # Rotary encodings of images, alone and with learned rows.
@@ -158,7 +218,7 @@ _TABLE: dict[str, Facts] = {
     "inkling2_vision": (
         Rows("posemb_grid_size * posemb_grid_size", name="patches"),
         _RESAMPLED,
-        Lack("a learned row of the class token, beside those of patches"),
+        Table("class token", lambda _: 1),
         _ROTATED,
     ),
     "muse_glimmer_vision muse_spark_vision": _MUSE,
@@ -179,7 +239,7 @@ _TABLE: dict[str, Facts] = {
         Rows("mm_posemb_size", "mm_embed_dim", name="rows of patches"),
     ),
     "gemma3n_vision timm_backbone timm_wrapper": Lack(
-        "the vision model of the library timm by the name of `architecture`"
+        "the vision model of the library timm by the name of `architecture`", None
     ),
     # Convolutions.
     """
@@ -207,7 +267,10 @@ _TABLE: dict[str, Facts] = {
     "lw_detr rf_detr": _ANCHORS,
     "pp_doclayout_v2_reading_order": (
         Rows(offset="padding"),
-        Lack("rows of boxes, and T5's buckets of the offsets of tokens and boxes, with sinusoids of pairs of boxes"),
+        Lack(
+            "rows of boxes, and T5's buckets of the offsets of tokens and boxes, with sinusoids of pairs of boxes",
+            "BoxBias",
+        ),
     ),
     "mask2former oneformer": (SineGrid("tatp22", "hidden_dim"), SCALED, _QUERIES),
     "maskformer": (SineGrid("tatp22", "decoder_config.d_model"), SCALED, _QUERIES),

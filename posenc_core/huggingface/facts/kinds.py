@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -188,6 +188,26 @@ def _first_row(config: Config, given: int | str) -> int:
     return int(value) + 1
 
 
+class Table(NamedTuple):
+    """Learned rows, as many as a formula says.
+
+    Attributes:
+        name: what has these rows.
+        rows: the number of rows of a config.
+        dim: the number of columns, times `parts`.
+        parts: the number of tables that stand side by side.
+    """
+
+    name: str
+    rows: Callable[[Config], int]
+    dim: Size = "hidden_size"
+    parts: int = 1
+
+    def read(self, config: Config) -> Found:
+        encoding = Learned(dim=size(config, self.dim) // self.parts, length=self.rows(config))
+        return {"additive": ((self.name, encoding),)}
+
+
 class Patches(NamedTuple):
     """A learned row for each patch of an image, row by row, and rows for other tokens.
 
@@ -288,9 +308,15 @@ CONVOLUTIONAL = Note("no positional encoding: convolutions tell the order")
 
 
 class Lack(NamedTuple):
-    """The name of an encoding of the model that this library does not have."""
+    """An encoding of the model that this library does not have.
+
+    Attributes:
+        text: its name.
+        ends_with: the class, or `CLASS.field`, that would be it; None if the config does not say which encoding it is.
+    """
 
     text: str
+    ends_with: str | None
 
     def read(self, config: Config) -> Found:
         return {"lacks": (self.text,)}

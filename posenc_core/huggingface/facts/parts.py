@@ -6,11 +6,15 @@ Source: the configs and the code of the models in transformers 5.23.
 from __future__ import annotations
 
 from .images import RANDOM, SCALED
-from .kinds import Axial, Facts, Lack, Note, Part, Rope, Rows, SineGrid, Sines
+from .kinds import Axial, Facts, If, Lack, Note, Part, Rope, Rows, SineGrid, Sines, Table, size
 from .records import by_model_type
 
+_VIDEO = Rows("num_image_with_embedding", "vision_config.hidden_size", name="frames of a video")
 _MEMORY = (
-    Lack("learned rows of the frames of the memory, and projected sinusoids of the distance of objects in time"),
+    Lack(
+        "learned rows of the frames of the memory, and projected sinusoids of the distance of objects in time",
+        "ProjectedSinusoid",
+    ),
     Axial(),
 )
 
@@ -211,20 +215,28 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
     "edgetam_vision_model": ("backbone_config=timm_wrapper", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
     "esmfold2": (
         "esmc_config=esmc",
-        Lack("pairs of residues by learned vectors of their offsets, and RoPE by windows of atoms"),
+        Lack("pairs of residues by learned vectors of their offsets, and RoPE by windows of atoms", "ResiduePairs"),
     ),
     "florence2": (
         "text_config=bart vision_config=florence_vision",
         (
-            Lack("learned rows and columns of features, half of the columns each"),
+            *(
+                Table(
+                    f"{what} of features",
+                    lambda c: size(c, "vision_config.max_position_embeddings"),
+                    "vision_config.embed_dim.-1",
+                    parts=2,
+                )
+                for what in ("rows", "columns")
+            ),
             Sines("interleaved", "vision_config.embed_dim.-1", name="frames"),
         ),
     ),
-    "git": ("vision_config=@_vision_model", (Rows(), Lack("learned rows of the frames of a video"))),
+    "git": ("vision_config=@_vision_model", (Rows(), If("num_image_with_embedding", (None,), (), _VIDEO))),
     "granite_docling": ("text_config vision_config", SineGrid("timm_interleaved", "text_config.hidden_size")),
     "lightglue": (
         "keypoint_detector_config=superpoint",
-        Lack("a rotary encoding of keypoints, by a learned projection of their coordinates"),
+        Lack("a rotary encoding of keypoints, by a learned projection of their coordinates", "KeypointRotary"),
     ),
     "moonshine_streaming": (
         "encoder_config",
@@ -232,7 +244,7 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
     ),
     "musicflamingo": (
         "audio_config=audioflamingo3_encoder text_config=qwen2",
-        Lack("a rotation of sounds by their times, before the text model"),
+        Lack("a rotation of sounds by their times, before the text model", "TimeRotary"),
     ),
     "omdet-turbo": (
         "backbone_config=timm_backbone text_config=clip_text_model",
@@ -243,7 +255,7 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
     ),
     "pi0": (
         "dit_config=gemma vlm_config=paligemma",
-        Lack("sinusoids of the steps of a diffusion, between `min_period` and `max_period`"),
+        Lack("sinusoids of the steps of a diffusion, between `min_period` and `max_period`", "Timestep.min_period"),
     ),
     "sam2_vision_model": ("backbone_config=sam2_hiera_det_model", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
     "sam3_tracker": ("mask_decoder_config prompt_encoder_config vision_config=sam3_vision_model", RANDOM),
@@ -252,7 +264,10 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
         (RANDOM, *_MEMORY),
     ),
     "sam3_vision_model": ("backbone_config=sam3_vit_model", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
-    "superglue": ("keypoint_detector_config=superpoint", Lack("positions of keypoints, through a perceptron")),
+    "superglue": (
+        "keypoint_detector_config=superpoint",
+        Lack("positions of keypoints, through a perceptron", "KeypointEncoding"),
+    ),
     "tvp": (
         "backbone_config=resnet",
         (
@@ -265,7 +280,7 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
         "text_config=@_text_model vision_config=@_vision_model",
         Rows("vision_config.num_frames", "vision_config.mit_hidden_size", name="frames"),
     ),
-    "zoedepth": ("backbone_config=beit", Lack("sinusoids of patches in the head for depth")),
+    "zoedepth": ("backbone_config=beit", Lack("sinusoids of patches in the head for depth", "DepthSinusoid")),
 }
 
 

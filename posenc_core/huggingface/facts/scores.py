@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from ..._array_api.checks import shown
 from ...attention.bias import Sides
-from ...encodings import Alibi, ShawBias, SwinBias, T5Bias, TransformerXLBias
+from ...encodings import (
+    Alibi,
+    DebertaBias,
+    DecomposedBias,
+    ShawBias,
+    SwinBias,
+    SwinV2Bias,
+    T5Bias,
+    TransformerXLBias,
+)
 from .kinds import Config, Found, Size, count_patches, size, sizes
 
 UNLIMITED = 8192  # stands for the largest distance where the model has none
@@ -112,6 +123,79 @@ class Windows(NamedTuple):
                 for stage, heads in enumerate(sizes(config, self.heads), start=1)
             )
         }
+
+
+class LogarithmicWindows(NamedTuple):
+    """Swin v2's perceptrons, one for each stage, whose window is at most its feature map.
+
+    Attributes:
+        halved: whether each stage has half the rows and columns of the stage before.
+    """
+
+    halved: bool = True
+
+    def read(self, config: Config) -> Found:
+        side, heads = size(config, "window_size"), sizes(config, "num_heads")
+        trained = config.get("pretrained_window_sizes") or (0,) * len(heads)
+        found = []
+        for stage, (count, own) in enumerate(zip(heads, trained, strict=True)):
+            height, width = (min(side, max(cells >> stage * self.halved, 1)) for cells in count_patches(config))
+            bias = SwinV2Bias(num_heads=count, window=(height, width), trained_window=(own, own) if own else None)
+            found.append((f"stage {stage + 1}", bias))
+        return {"scoring": tuple(found)}
+
+
+class RowsAndColumns(NamedTuple):
+    """Decomposed relative positions of ViTDet, in layers that attend to the whole image and in those with windows.
+
+    Attributes:
+        layers: the key of the layers of one of the two kinds, by their indices; without it, there are no windows.
+    """
+
+    layers: str | None = "global_attn_indexes"
+
+    def read(self, config: Config) -> Found:
+        heads, width = split_heads(config, "num_attention_heads", "hidden_size")
+        windows = {"whole images": count_patches(config)}
+        if self.layers is not None and config.get("window_size") != 0:
+            windows["windows"] = (size(config, "window_size"),) * 2
+        scoring = tuple(
+            (f"layers with {name}", DecomposedBias(num_heads=heads, head_dim=width, window=window))
+            for name, window in windows.items()
+        )
+        return {"scoring": scoring, "notes": (f"`{self.layers}` lists the layers of one kind",) * (len(scoring) - 1)}
+
+
+class Disentangled(NamedTuple):
+    """Disentangled attention of DeBERTa.
+
+    Attributes:
+        buckets: whether the model reads `position_buckets`.
+        defaults: the values of keys that a config leaves out.
+    """
+
+    buckets: bool = True
+    defaults: Mapping[str, Any] = {}
+
+    def read(self, config: Config) -> Found:
+        config = {**self.defaults, **config}
+        types = config.get("pos_att_type") or ()
+        if not isinstance(types, str | list | tuple):
+            raise TypeError(f"`pos_att_type` must be a list of 'c2p' and 'p2c', got {shown(types)}.")
+        terms = [term for term in ("c2p", "p2c") if term in types]
+        if not terms:
+            return {"notes": ("no relative positions: `pos_att_type` has neither 'c2p' nor 'p2c'",)}
+        heads, width = split_heads(config, "num_attention_heads", "hidden_size")
+        unlimited = config.get("max_relative_positions", -1) in (-1, None)
+        unbucketed = not self.buckets or config.get("position_buckets", -1) in (-1, 0, None)
+        bias = DebertaBias(
+            num_heads=heads,
+            head_dim=width,
+            max_distance=size(config, "max_position_embeddings" if unlimited else "max_relative_positions"),
+            num_buckets=None if unbucketed else size(config, "position_buckets"),
+            terms="both" if len(terms) > 1 else terms[0],
+        )
+        return {"scoring": (("self-attention", bias),)}
 
 
 class PatchWindow(NamedTuple):

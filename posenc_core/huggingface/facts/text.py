@@ -5,11 +5,27 @@ Source: the code of the models in transformers 5.23.
 
 from __future__ import annotations
 
-from .kinds import CosinesFirst, Factor, Facts, FourAxes, If, Lack, Note, Part, Rope, Rows, Sines, both_parts
+from .kinds import (
+    Config,
+    CosinesFirst,
+    Factor,
+    Facts,
+    FourAxes,
+    If,
+    Lack,
+    Note,
+    Part,
+    Rope,
+    Rows,
+    Sines,
+    Table,
+    both_parts,
+    size,
+)
 from .records import by_model_type
-from .scores import Buckets, Shifted, Slopes
+from .scores import Buckets, Disentangled, Shifted, Slopes
 
-_DISENTANGLED = Lack("disentangled attention of DeBERTa: scores of contents with learned vectors of relative positions")
+_INPUT = If("position_biased_input", (True,), Rows(), default=True)
 _BOXES = tuple(Rows("max_2d_position_embeddings", name=f"{what} of a box") for what in ("x", "y", "height", "width"))
 _WIDTHS = ("coordinate_size", "coordinate_size", "shape_size", "shape_size")
 _NARROW_BOXES = tuple(rows._replace(dim=width) for rows, width in zip(_BOXES, _WIDTHS, strict=True))
@@ -40,13 +56,20 @@ _T5 = (
 )
 
 
+def _count_time_patches(config: Config) -> int:
+    """Return the number of patches of a time series, after a class token if there is one."""
+    length, patch = size(config, ("context_length", 32)), size(config, ("patch_length", 1))
+    return (max(length, patch) - patch) // size(config, ("patch_stride", 1)) + 1 + bool(config.get("use_cls_token"))
+
+
 _TABLE: dict[str, Facts] = {
     "falcon_mamba jamba mamba mamba2 rwkv xlstm zamba": Note(
         "no positional encoding: layers that read one token after the other tell the order"
     ),
     "glm5_next_text moshi_depth": Note("no positional encoding: only causal attention tells the order"),
     "perceiver": Lack(
-        "the encoding of the inputs, Fourier features or learned rows, which the preprocessor in the code chooses"
+        "the encoding of the inputs, Fourier features or learned rows, which the preprocessor in the code chooses",
+        None,
     ),
     # Learned rows, from position 0 on.
     """
@@ -67,8 +90,8 @@ _TABLE: dict[str, Facts] = {
         Note("positions start again in each cell of a table unless `reset_position_index_per_cell` is False"),
     ),
     "visual_bert": (Rows(), Rows(name="image features")),
-    "lxmert": (Rows(), Lack("the boxes of image regions, by a linear layer")),
-    "bros": (Rows(), Lack("scores by sinusoids of the offsets of boxes, projected")),
+    "lxmert": (Rows(), Lack("the boxes of image regions, by a linear layer", "BoxEncoding")),
+    "bros": (Rows(), Lack("scores by sinusoids of the offsets of boxes, projected", "ProjectedSinusoidBias")),
     "mra nystromformer yoso": Rows(offset=2, more=2),
     "decision_transformer": (
         Rows("max_ep_len", name="time steps"),
@@ -95,11 +118,11 @@ _TABLE: dict[str, Facts] = {
         *_NARROW_BOXES,
         *_LAYOUT_BIAS,
         Note("biases of tokens and boxes are added up and divided by the root of the width of a head"),
-        Lack("learned rows of patches, as many as the input size of the images, which is a key of the code"),
+        Table("patches", lambda c: (size(c, ("input_size", 224)) // size(c, ("patch_size", 16))) ** 2 + 1),
     ),
     "lilt": (
         _PADDED,
-        Lack("rows of boxes, x, y, height and width, side by side and projected, in a second stream of layers"),
+        Lack("rows of boxes, side by side and projected, in a second stream of layers", "BoxEncoding"),
     ),
     # Learned rows in an encoder and a decoder.
     "bigbird_pegasus blenderbot blenderbot-small": both_parts(Rows(dim="d_model")),
@@ -111,7 +134,8 @@ _TABLE: dict[str, Facts] = {
     "prophetnet": (
         Part("encoder", _PADDED),
         Part(
-            "decoder", (_PADDED, Lack("scores of queries with learned vectors of T5's buckets, for each n-gram stream"))
+            "decoder",
+            (_PADDED, Lack("scores of queries with learned vectors of T5's buckets, for each stream", "BucketVectors")),
         ),
     ),
     "biogpt opt": Rows(offset=2, more=2, dim="hidden_size"),
@@ -141,17 +165,17 @@ _TABLE: dict[str, Facts] = {
     "musicgen_decoder musicgen_melody_decoder": CosinesFirst(),
     "autoformer informer time_series_transformer": _SERIES,
     "patchtst": If(
-        "positional_encoding_type", ("random",), Lack("learned rows of patches"),
-        Lack("a table of sines and cosines, less its mean and divided by 10 standard deviations"),
+        "positional_encoding_type", ("random",), Table("patches", _count_time_patches, "d_model"),
+        Lack("sines and cosines less their mean, divided by 10 standard deviations", "Sinusoidal.standardized"),
     ),
     "patchtsmixer": If(
         "use_positional_encoding", (True,),
-        Lack("rows of patches: learned, or sinusoids less their mean and divided by their deviation"),
+        Lack("learned rows, or sinusoids less their mean, divided by their deviation", "Sinusoidal.standardized"),
         Note("no positional encoding: the model mixes patches by their place"),
     ),
     "timesfm": If(
         "use_positional_embedding", (True,),
-        Lack("sinusoids between `min_timescale` and `max_timescale`, from the first value that is not padding"),
+        Lack("sinusoids between two timescales, from the first value that is not padding", "Timestep.min_period"),
         Note("no positional encoding: `use_positional_embedding` is False, and attention is causal"),
     ),
     # T5.
@@ -168,7 +192,7 @@ _TABLE: dict[str, Facts] = {
                 Buckets("both"),
                 Rows("max_2d_position_embeddings", "d_model", name="x of a box"),
                 Rows("max_2d_position_embeddings", "d_model", name="y of a box"),
-                Lack("T5's buckets of the distances of boxes, times a factor, by rows and by columns"),
+                Lack("T5's buckets of the distances of boxes, times a factor, by rows and by columns", "BoxBias"),
             ),
         ),
         Part("decoder", Buckets("past")),
@@ -185,10 +209,8 @@ _TABLE: dict[str, Facts] = {
         Rope(), default=False,
     ),
     # Other scores.
-    "deberta deberta-v2": (
-        If("position_biased_input", (True,), Rows(), default=True),
-        If("relative_attention", (True,), _DISENTANGLED),
-    ),
+    "deberta": (_INPUT, If("relative_attention", (True,), Disentangled(buckets=False))),
+    "deberta-v2": (_INPUT, If("relative_attention", (True,), Disentangled())),
     "xlnet": (
         If(
             "clamp_len", (-1, 0, None), Shifted(heads="n_head", dim="d_model", interleaved=False),
@@ -196,28 +218,26 @@ _TABLE: dict[str, Facts] = {
         ),
         Note("W_r is `r`, u is `r_w_bias` and v is `r_r_bias`; `r_s_bias` tells tokens of other segments apart"),
     ),
-    "funnel": Lack("factorized relative attention of Funnel, whose distances grow with pooling"),
-    "cpmant": Lack("T5's buckets, with buckets of their own for tokens of other segments"),
+    "funnel": Lack("factorized relative attention of Funnel, whose distances grow with pooling", "FunnelBias"),
+    "cpmant": Lack("T5's buckets, with buckets of their own for tokens of other segments", "SegmentBias"),
     "inkling_text inkling2_text": (
-        Lack("learned relative logits: a projection of each token by the distance, up to a largest one"),
+        Lack("learned relative logits: a projection of each token by the distance, up to a largest one", "TokenLogits"),
         Factor(),
     ),
     # Rotary encodings, and others with them.
     "esm": If(
         "position_embedding_type", ("rotary",), Rope(),
         If(
-            "position_embedding_type", ("absolute",), _PADDED, Lack("relative keys, which the model no longer reads"),
-            default="absolute",
+            "position_embedding_type", ("absolute",), _PADDED,
+            Lack("relative keys, which the model no longer reads", None), default="absolute",
         ),
     ),
     "roformer": (
         Rope(),
-        If("rotary_value", (True,), Lack("values are rotated as well: `rotary_value`")),
+        If("rotary_value", (True,), Note("values are rotated as well: `rotary_value`")),
         Note("sinusoids rotate queries and keys: `embed_positions` is their table"),
     ),
-    "clvp_encoder": Lack(
-        "RoPE of queries, keys and values, as wide as `projection_dim // (2 * num_attention_heads)`, at least 32"
-    ),
+    "clvp_encoder": If("use_rotary_embedding", (True,), Rope(), default=True),
     "hunyuan_vl_text": FourAxes(),
     # Queries whose order does not matter.
     "blip_2_qformer": If(
