@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._array_api.checks import shown
+from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..formats.values import integer
 from .config import INDEXER_LAYOUT, find_value
@@ -16,7 +17,7 @@ INDEXER = "indexer"  # the name of the part
 TYPES, PATTERN, STEP, FIRST = "indexer_types", "index_topk_pattern", "index_topk_freq", "index_skip_topk_offset"
 
 
-def find_indexer(config: Mapping[str, Any], attention: RotaryEncoding | None) -> RotaryEncoding | None:
+def find_indexer(config: Mapping[str, Any], attention: RotaryEncoding | DualChunk | None) -> RotaryEncoding | None:
     """Return the RoPE of the indexer of a layer: the frequencies of its attention, in heads of another width.
 
     Args:
@@ -28,7 +29,7 @@ def find_indexer(config: Mapping[str, Any], attention: RotaryEncoding | None) ->
         TypeError, ValueError: if the width of the heads is out of range.
     """
     indexer = find_model(config).indexer
-    if indexer is None or attention is None:
+    if indexer is None or not isinstance(attention, RotaryEncoding):
         return None
     width, name = indexer.head_dim, ""
     for key in indexer.keys:

@@ -65,7 +65,7 @@ def load_softmax_factor(config: Any, *, layer_type: str | None = None) -> float:
     >>> yarn["original_max_position_embeddings"] = 4096
     >>> config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_scaling": yarn}
     >>> round(load_softmax_factor(config), 4)
-    1.8738
+    1.8739
     """
     return softmax_factor(read(config), load_rope(config, layer_type=layer_type))
 

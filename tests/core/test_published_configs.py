@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from posenc_core.encodings import Encoding
-from posenc_core.huggingface import load_position, load_rope, vision_positions
+from posenc_core.huggingface import layer_types, load_position, load_rope, vision_positions
+from posenc_core.huggingface.config import TEXTS
 from posenc_core.huggingface.diffusers import _rule, diffusers_positions
 from posenc_core.huggingface.facts.models import MODELS as FACTS
 from posenc_core.huggingface.facts.towers import TOWERS as TOWER_FACTS
@@ -75,6 +76,42 @@ def test_the_default_config_of_each_model_type(name):
         rest = read(config)
         needed = rf"\b{key}(\.\d)?` is missing|`(head_dim|num_layers)` is missing, and so is"
         assert rest == found or re.search(needed, str(rest)), key
+
+
+CORPUS = (
+    {name: one["config"] for name, one in MODELS.items()}
+    | {name: {"_class_name": name} | config for name, config in DIFFUSERS.items()}
+    | {name: {"architecture": name} | config for name, config in TIMM.items()}
+)
+UNLIKE = {  # with the reason
+    "clvp": "the whole says nothing of its encoder, for which `load_rope` takes it",
+    "esm": "a key of its other encoding is missing",
+}
+
+
+def rotary_of(position):
+    """Return the RoPE of the text model by layer type; nothing without one."""
+    parts = [part for name, part in position.parts if f"{name}_config" in TEXTS]
+    return dict(position.rotary) or (rotary_of(parts[0]) if parts else {})
+
+
+def ropes_of(config):
+    """Return what `load_rope` says for each layer type, or the error."""
+    try:
+        return {name: load_rope(config, layer_type=name) for name in layer_types(config) or (None,)}
+    except (TypeError, ValueError) as error:
+        return error
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_two_doors_have_one_answer(name):
+    position, ropes = read(CORPUS[name]), ropes_of(CORPUS[name])
+    if isinstance(position, Exception):
+        assert isinstance(ropes, Exception) or name in UNLIKE
+    elif isinstance(ropes, Exception) or not any(ropes.values()):
+        assert not any(rotary_of(position).values())
+    else:
+        assert rotary_of(position) == ropes or name in UNLIKE
 
 
 @pytest.mark.parametrize("name", TOWERS)
