@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._array_api.checks import shown
+from .._array_api.checks import check_integer, shown
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
 from ..formats.values import warn
 from .config import ROPES, check_size, common_value, get_values
@@ -47,6 +47,16 @@ def divide_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Mo
         return MultimodalRotary(**fields, **_axes(tuple(sections), arrangement))
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("`sections`", f"`{key}`")) from error
+
+
+def fill_interleaved(name: str, given: Any, pairs: int) -> tuple[int, int, int]:
+    """Return how many pairs each axis has: height and width every third as far as they reach, time the others."""
+    if not isinstance(given, list | tuple) or len(given) != 3:
+        raise ValueError(f"`{name}` must be three numbers, for time, height and width, got {shown(given)}.")
+    for section in given:
+        check_integer(name, section, minimum=0)
+    height, width = (len(range(axis, min(3 * given[axis], pairs), 3)) for axis in (1, 2))
+    return pairs - height - width, height, width
 
 
 def _arrangement(parameters: Mapping[str, Any], model: Model) -> str:

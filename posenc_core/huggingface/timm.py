@@ -2,7 +2,8 @@
 
 Configs of timm name an architecture, whose arguments are in timm's code; `model_args` changes them.
 
-Source: `models/eva.py`, `models/naflexvit.py` and `layers/pos_embed_sincos.py` of timm 1.0.31.
+Source: `models/eva.py`, `naflexvit.py`, `deepseek_vit.py`, `gemma4_vit.py`, `qwen3_vit.py` and
+`layers/pos_embed_sincos.py` of timm 1.0.31.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..formats.values import quote
 from ..positions import grid
 from ..positions.sequences import LIMIT
 from .config import check_flag, check_size, common_value, is_rotary_key, is_set, read
+from .sections import fill_interleaved
 
 Config = Mapping[str, Any]
 DEFAULTS: dict[str, Any] = {
@@ -42,7 +44,7 @@ _PE = {"use_rot_pos_emb": True, "rope_grid_indexing": "xy", "rope_grid_offset": 
 # The arguments of architectures, by a pattern of their name: the last pattern that matches adds to those before it.
 ARCHITECTURES: tuple[tuple[str, dict[str, Any]], ...] = (
     (r"eva02_\w+_patch1[46]_", {"use_rot_pos_emb": True, "ref_feat_shape": (16, 16)}),
-    (r"eva02_enormous_", {"use_rot_pos_emb": False}),
+    (r"eva02_enormous_|eva_giant_|samvit_", {"use_rot_pos_emb": False}),
     (r"vit_\w+_patch16_rope_reg\d_gap_256", {"use_rot_pos_emb": True, "ref_feat_shape": (16, 16)}),
     (r"vit_pe_\w+_patch16_384", _PE | {"ref_feat_shape": (24, 24)}),
     (r"vit_pe_\w+_patch16_224", _PE | {"ref_feat_shape": (14, 14)}),
@@ -57,11 +59,24 @@ ARCHITECTURES: tuple[tuple[str, dict[str, Any]], ...] = (
     (r"vit_\w+_rope_mixed_", {"rope_type": "mixed", "rope_temperature": 10.0}),
     *((rf"vit_{size}_\w+_rope_mixed_", {"num_heads": heads}) for size, heads in _HEADS.items()),
     (
-        r"vit_\w+_patch16_(?:dinov3|lingbot)",
+        r"vit_\w+_patch16_(?:dinov3|lingbot|sapiens2)",
         {"use_rot_pos_emb": True, "rope_type": "dinov3", "rope_temperature": 100.0, "rope_rotate_half": True},
     ),
     (r"vit_7b_", {"head_dim": 128}),
-)
+    (r"vit_huge_patch16_sapiens2", {"head_dim": 80}),
+    (r"vit_5b_patch16_sapiens2", {"head_dim": 76}),
+    (r"(?:qwen3|deepseek)_vit_", {"use_rot_pos_emb": True, "rope_rotate_half": True}),
+    (r"qwen3_vit_416m", {"head_dim": 72}),
+    (
+        r"gemma4_vit_",
+        {
+            "use_rot_pos_emb": True, "rope_rotate_half": True, "rope_temperature": 100.0, "rope_grid_indexing": "xy",
+            "arrangement": "blocks",
+        },
+    ),
+    (r"gemma4_vit_570m", {"head_dim": 72}),
+)  # fmt: skip
+GEMMA_BASE = "rope_theta"  # as these models name `rope_temperature`
 
 
 def load_timm(config: Any) -> AxialRotary | MixedRotary | MultimodalRotary | None:
@@ -89,13 +104,14 @@ def load_timm(config: Any) -> AxialRotary | MixedRotary | MultimodalRotary | Non
         "head_dim": head_dim, "layout": "half" if is_half else "interleaved", "base": arguments["rope_temperature"],
     }  # fmt: skip
     if kind == "mrope":
-        sections = _sections(arguments["rope_mrope_section"], head_dim // 2)
+        sections = fill_interleaved("rope_mrope_section", arguments["rope_mrope_section"], head_dim // 2)
         return MultimodalRotary(**common, sections=sections, arrangement="interleaved")
     if head_dim % 4:
         raise ValueError(f"`embed_dim` / `num_heads` must be a multiple of 4 for two axes, got {head_dim}.")
     if kind == "mixed":
         return MixedRotary(**common, num_heads=arguments["num_heads"])
-    return AxialRotary(**common, axes_dims=(head_dim // 2,) * 2, unit="turn" if kind == "dinov3" else "radian")
+    common |= {"axes_dims": (head_dim // 2,) * 2, "arrangement": arguments.get("arrangement", "concat")}
+    return AxialRotary(**common, unit="turn" if kind == "dinov3" else "radian")
 
 
 def timm_positions(config: Any, *, height: int, width: int) -> npt.NDArray[Any]:
@@ -142,6 +158,8 @@ def _arguments(content: Config) -> dict[str, Any] | None:
     if not isinstance(given, Mapping):
         raise TypeError(f"`model_args` must be a dict or None, got {shown(given)}.")
     given = {key: value for key, value in {**content, **given}.items() if value is not None}
+    if name.startswith("gemma4_vit_") and GEMMA_BASE in given:
+        given["rope_temperature"] = given.pop(GEMMA_BASE)
     facts = _facts(name, given)
     for key, value in given.items():
         if is_rotary_key(key) and is_set(value) and key not in {*DEFAULTS, *IN_TRAINING, "rope_ref_feat_shape"}:
@@ -216,13 +234,3 @@ def _pair(shape: Any) -> tuple[int, int]:
     if len(sizes) != 2:
         raise ValueError(f"`ref_feat_shape` must be a number or two, got {shown(shape)}.")
     return sizes
-
-
-def _sections(given: Any, pairs: int) -> tuple[int, int, int]:
-    """Return how many pairs each axis has: height and width every third as far as they reach, time the others."""
-    if not isinstance(given, list | tuple) or len(given) != 3:
-        raise ValueError(f"`rope_mrope_section` must be three numbers, for time, height and width, got {shown(given)}.")
-    for section in given:
-        check_integer("rope_mrope_section", section, minimum=0)
-    height, width = (len(range(axis, min(3 * given[axis], pairs), 3)) for axis in (1, 2))
-    return pairs - height - width, height, width

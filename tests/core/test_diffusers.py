@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from posenc_core import AxialRotary
+from posenc_core import AxialRotary, MultimodalRotary, Rotary
 from posenc_core.analysis import compare_rope
 from posenc_core.analysis.explain import explain
 from posenc_core.huggingface import load_rope
-from posenc_core.huggingface.diffusers import RULES, diffusers_positions
+from posenc_core.huggingface.diffusers import diffusers_positions
 
 from ..errors import rejects
 
@@ -19,15 +19,6 @@ FLUX = {
     "patch_size": 1,
     "guidance_embeds": True,
 }
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_defaults_make_an_encoding_of_the_whole_head(name):
-    rotary = load_rope(
-        {"_class_name": name, "use_rotary_positional_embeddings": True} if "CogVideo" in name else {"_class_name": name}
-    )
-    assert isinstance(rotary, AxialRotary)
-    assert rotary.rotary_channels == rotary.head_dim
 
 
 def test_a_file_and_a_folder(tmp_path):
@@ -40,7 +31,13 @@ def test_a_file_and_a_folder(tmp_path):
     ("config", "named"),
     [
         ({"_class_name": "FluxPipeline"}, ("_class_name", "not of a pipeline")),
-        ({"_class_name": "LTXVideoTransformer3DModel"}, ("_class_name", "frequencies rise")),
+        ({"_class_name": "ErnieImageTransformer2DModel"}, ("_class_name", "not a rotation")),
+        ({"_class_name": "LTX2VideoTransformer3DModel", "rope_type": "split"}, ("rope_type", "split")),
+        (
+            {"_class_name": "LTXVideoTransformer3DModel", "num_attention_heads": 1, "attention_head_dim": 8},
+            ("num_attention_heads", 8),
+        ),
+        ({"_class_name": "Ideogram4Transformer2DModel", "mrope_section": [24, 20]}, ("mrope_section",)),
         ({"_class_name": "MochiTransformer3DModel"}, ("_class_name", "learned")),
         (FLUX | {"rope_theta": 500}, ("rope_theta", "is not a key")),
         (FLUX | {"rotary_dim": 64}, ("rotary_dim", "is not a key")),
@@ -72,6 +69,10 @@ def test_refused(config, named):
         ({"_class_name": "Flux2Transformer2DModel", "rope_theta": "x"}, ("rope_theta",)),
         ({"_class_name": "Lumina2Transformer2DModel", "hidden_size": "x"}, ("hidden_size",)),
         ({"_class_name": "ZImageTransformer2DModel", "n_heads": 0}, ("n_heads",)),
+        ({"_class_name": "JoyImageEditTransformer3DModel", "rope_type": 1}, ("rope_type",)),
+        ({"_class_name": "OmniGenTransformer2DModel"}, ("rope_scaling", "a dict")),
+        ({"_class_name": "MyTransformer", "axes_dims_rope": "128"}, ("axes_dims_rope",)),
+        ({"_class_name": "MyTransformer", "axes_dims_rope": [64, 64], "rope_theta": "x"}, ("rope_theta",)),
     ],
     ids=str,
 )
@@ -110,6 +111,54 @@ def test_positions():
 
 
 @pytest.mark.parametrize(
+    ("name", "planes"),
+    [
+        ("FluxTransformer2DModel", {0: [1]}),
+        ("BriaFiboTransformer2DModel", {0: [1, 2]}),
+        ("Flux2Transformer2DModel", {0: [10, 20]}),
+        ("Flux3Transformer2DModel", {3: [-1, -2]}),
+        ("JoyImageEditPlusTransformer3DModel", {0: [3, 4]}),
+    ],
+)
+def test_reference_images_stand_behind_the_image(name, planes):
+    ((axis, wanted),) = planes.items()
+    tokens = {"height": 2, "width": 3, "text": 4, "frames": 3 if "3D" in name else 1}
+    sizes = [(1, 2), (2, 2)][: len(wanted)]
+    found = diffusers_positions({"_class_name": name}, **tokens, images=sizes)
+    alone = diffusers_positions({"_class_name": name}, **tokens)
+    np.testing.assert_array_equal(found[:, : alone.shape[1]], alone)
+    parts = np.split(found[:, alone.shape[1] :], np.cumsum([rows * columns for rows, columns in sizes])[:-1], axis=1)
+    for part, plane, (rows, columns) in zip(parts, wanted, sizes, strict=True):
+        single = diffusers_positions({"_class_name": name}, height=rows, width=columns)
+        np.testing.assert_array_equal(
+            part - single, np.full_like(part, plane) * (np.arange(len(part)) == axis)[:, None]
+        )
+
+
+def test_text_of_qwen_starts_beyond_the_largest_image():
+    qwen = {"_class_name": "QwenImageTransformer2DModel"}
+    found = diffusers_positions(qwen, height=2, width=4, text=1, images=[(2, 8)])
+    assert found[:, 0].tolist() == [4, 4, 4]
+    assert found[:, -16].tolist() == [1, -1, -4]
+
+
+def test_keys_of_an_unknown_class():
+    with pytest.warns(UserWarning, match="`_class_name` 'MyTransformer2DModel' is unknown.*`axes_dims`"):
+        found = load_rope({"_class_name": "MyTransformer2DModel", "axes_dims": [16, 24, 24], "rope_theta": 500})
+    assert found == AxialRotary(head_dim=64, layout="interleaved", axes_dims=(16, 24, 24), base=500)
+    with rejects(ValueError, "_class_name", "is not known"):  # lengths, and not channels
+        load_rope({"_class_name": "MyTransformer2DModel", "axes_dims": [256, 256], "attention_head_dim": 40})
+
+
+def test_tokens_in_a_row_and_the_width_of_all_heads():
+    assert load_rope({"_class_name": "StableAudioDiTModel"}) == Rotary(head_dim=64, layout="half", rotary_dim=32)
+    ltx = load_rope({"_class_name": "LTXVideoTransformer3DModel", "num_attention_heads": 2, "attention_head_dim": 10})
+    wanted = {"head_dim": 20, "layout": "interleaved", "rotary_dim": 18, "placement": "trail"}
+    rising = np.repeat(np.pi / 2 * 10000 ** np.array([0, 0.5, 1]), 3)
+    assert ltx == MultimodalRotary(**wanted, arrangement=(0, 1, 2) * 3, frequencies=rising)
+
+
+@pytest.mark.parametrize(
     ("config", "tokens", "named"),
     [
         (FLUX, {"height": 0}, ("height",)),
@@ -121,6 +170,13 @@ def test_positions():
         ({"_class_name": "QwenImageTransformer2DModel", "use_layer3d_rope": True}, {}, ("use_layer3d_rope",)),
         ({"_class_name": "SD3Transformer2DModel"}, {}, ("config", "rotates nothing")),
         ({"_class_name": "CosmosTransformer3DModel"}, {"fps": 0}, ("fps",)),
+        ({"_class_name": "AceStepTransformer1DModel"}, {}, ("config", "in a row")),
+        ({"_class_name": "Cosmos3OmniTransformer"}, {}, ("config", "from its pipeline")),
+        (FLUX, {"images": [(2, 2), (2, 2)]}, ("images", "at most 1", 2)),
+        (FLUX, {"images": [(2, 2, 2)]}, ("images", (2, 2, 2))),
+        (FLUX, {"images": [(2, 0)]}, ("images", 0)),
+        ({"_class_name": "WanTransformer3DModel"}, {"images": [(2, 2)]}, ("images", "at most 0", 1)),
+        ({"_class_name": "QwenImageTransformer2DModel"}, {"images": [(2**16, 2**16)]}, ("images", "2**31")),
     ],
     ids=str,
 )

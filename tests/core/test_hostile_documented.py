@@ -132,7 +132,7 @@ CALLS = {
     },
     diffusers.load_diffusers: {"config": FLUX},
     diffusers.diffusers_positions: {
-        "config": FLUX, "height": 2, "width": 2, "frames": 1, "text": 1, "fps": None,
+        "config": FLUX, "height": 2, "width": 2, "frames": 1, "text": 1, "images": [(2, 2)], "fps": None,
     },
     timm.load_timm: {"config": TIMM},
     timm.timm_positions: {"config": TIMM, "height": 2, "width": 2},

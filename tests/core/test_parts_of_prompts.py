@@ -8,8 +8,8 @@ import pytest
 from posenc_core.huggingface import multimodal
 from posenc_core.huggingface.facts.models import MODELS
 from posenc_core.huggingface.parameters import complete_parameters
-from posenc_core.huggingface.sections import spread
-from posenc_core.huggingface.timm import _sections, timm_positions
+from posenc_core.huggingface.sections import fill_interleaved, spread
+from posenc_core.huggingface.timm import timm_positions
 
 from ..errors import rejects
 
@@ -39,13 +39,13 @@ def test_sections_of_timm(pairs):
             sum(pair % 3 == axis and pair < 3 * given for pair in range(pairs))
             for axis, given in ((1, height), (2, width))
         ]
-        assert _sections((time, height, width), pairs) == (pairs - sum(wanted), *wanted)
+        assert fill_interleaved("rope_mrope_section", (time, height, width), pairs) == (pairs - sum(wanted), *wanted)
 
 
 @pytest.mark.parametrize("given", [(1, 2), (1, 2, 3, 4), (1, -1, 2), 3], ids=str)
 def test_other_sections_of_timm(given):
     with rejects(ValueError, "rope_mrope_section"):
-        _sections(given, 8)
+        fill_interleaved("rope_mrope_section", given, 8)
 
 
 @pytest.mark.parametrize("kind", ["cat", "dinov3", "mrope", "mixed"])

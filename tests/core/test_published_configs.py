@@ -10,7 +10,7 @@ import pytest
 from posenc_core.encodings import Encoding
 from posenc_core.huggingface import layer_types, load_position, load_rope, vision_positions
 from posenc_core.huggingface.config import TEXTS
-from posenc_core.huggingface.diffusers import _rule, diffusers_positions
+from posenc_core.huggingface.diffusers import diffusers_positions, find_rule
 from posenc_core.huggingface.facts.models import MODELS as FACTS
 from posenc_core.huggingface.facts.towers import TOWERS as TOWER_FACTS
 from posenc_core.huggingface.timm import timm_positions
@@ -128,11 +128,11 @@ def test_numbers_that_a_tower_lacks_are_those_of_its_default_config(name):
 
 @pytest.mark.parametrize("name", DIFFUSERS)
 def test_numbers_that_a_config_of_diffusers_lacks_are_those_of_its_class(name):
-    rule, values = _rule({"_class_name": name})
-    defaults = json.loads(json.dumps(values))
-    config = DIFFUSERS[name]["config"].items()
-    recorded = {key: value for key, value in config if key in defaults and value is not None}  # None: computed
-    assert recorded == {key: defaults[key] for key in recorded} | ({rule.needs: True} if rule.needs else {})
+    _, values = find_rule({"_class_name": name})
+    defaults, given = json.loads(json.dumps(values)), DIFFUSERS[name]["fields"]
+    config = {key: value for key, value in DIFFUSERS[name]["config"].items() if key not in given}
+    recorded = {key: value for key, value in config.items() if key in defaults and value is not None}  # None: computed
+    assert recorded == {key: defaults[key] for key in recorded}
 
 
 @pytest.mark.parametrize("name", TOWERS)
@@ -216,9 +216,10 @@ def test_the_bases_of_deepseek_v4_where_its_config_lacks_them(layer_type, base):
 @pytest.mark.parametrize("name", DIFFUSERS)
 def test_each_class_of_diffusers_and_what_its_config_leaves_out(name):
     case = DIFFUSERS[name]
-    needed = {key: value for key, value in case["config"].items() if key == "_class_name" or value is True}
-    for config in (case["config"], needed):
+    for config in (case["config"], {"_class_name": name} | case["fields"]):
         assert load_rope(config) == Encoding.from_dict(case["encoding"])
+        if case["positions"] is None:
+            continue
         found = diffusers_positions(config, height=4, width=6, text=case["text"])
         np.testing.assert_allclose(found, case["positions"], rtol=1e-15)
 

@@ -25,6 +25,7 @@ from .test_published_configs import MODELS as PUBLISHED
 
 RECORDED = Path(__file__).with_name("recorded_answers.json")
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 8192}
+BY_KEYS = {tuple(one["config"]): name for name, one in reversed(DIFFUSERS.items())}  # a class for each set of keys
 LIST = [1.0 + pair / 8 for pair in range(8)]
 SCALINGS = {
     "linear": {"factor": 4.0},
@@ -64,7 +65,7 @@ CONFIGS = {
     **{f"GGUF, {name}": metadata(one, **HEAD | keys) for name, (one, keys, _) in GGUF.items()},
     **{f"GGUF, {name}": metadata(one, **HEAD | keys) for name, (one, keys, *_) in BY_LAYER.items()},
     **{f"Megatron, {name}": words for name, (words, _) in MEGATRON.items()},
-    **{f"diffusers, {name}": one["config"] for name, one in DIFFUSERS.items()},
+    **{f"diffusers, {name}": DIFFUSERS[name]["config"] for name in BY_KEYS.values()},
     **{
         f"timm, {kind}": {
             "architecture": "eva_of_ones_own", "use_rot_pos_emb": True, "rope_type": kind, "embed_dim": 64,

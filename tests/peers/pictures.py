@@ -1,6 +1,7 @@
 """How the transformers of diffusers are asked for their tables, and where they differ from what `load_rope` makes."""
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,6 +154,11 @@ def kandinsky(config):
     return Answer(cos, sin, lambda x: (table * x.unflatten(-1, (-1, 1, 2))).sum(-1).flatten(-2))
 
 
+def pipeline_of(folder, name):
+    """Return the class of a pipeline."""
+    return getattr(import_module(f"diffusers.pipelines.{folder}.pipeline_{folder}"), name)
+
+
 class Holder:
     """What the pipelines ask of themselves where they make positions."""
 
@@ -182,11 +188,19 @@ def allegro(config):
 
 
 class Case(NamedTuple):
+    """A class, a config, and how both are asked.
+
+    Attributes:
+        ask: returns the answer of the class.
+        tokens: the arguments of `diffusers_positions`, or a function that returns the positions of the pipeline.
+        scaled: roundings of a position, where the class computes it in float32.
+    """
+
     name: str
     config: dict[str, Any]
     ask: Callable[[Any], Answer]
-    tokens: dict[str, Any]
-    scaled: int = 0  # roundings of a position, where the class computes it in float32
+    tokens: dict[str, Any] | Callable[[Any], Any]
+    scaled: int = 0
 
 
 IMAGE = {"height": ROWS, "width": COLUMNS}
@@ -256,13 +270,15 @@ CASES = [  # the last one of a class also asks its default config
 
 def difference(encoding, config, case):
     """Return in which of tables and rotated queries the class of a case and the encoding differ; empty if in none."""
-    answer, positions = case.ask(config), diffusers_positions(config, **case.tokens)
+    answer = case.ask(config)
+    positions = case.tokens(config) if callable(case.tokens) else diffusers_positions(config, **case.tokens)
     table = encoding.cos_sin(positions)
     slack = angle_slack(encoding, positions)
-    slack = slack + case.scaled * UNIT * np.abs(positions.T[:, list(encoding.axes)]) * encoding.frequencies()
+    if case.scaled:
+        slack = slack + case.scaled * UNIT * np.abs(positions.T[:, list(encoding.axes)]) * encoding.frequencies()
     for ours, theirs in zip(table, (answer.cos, answer.sin), strict=True):
         if theirs.shape != ours.shape or np.any(np.abs(theirs.numpy() - ours) >= slack + ENTRY * UNIT):
             return "tables"
-    x = np.random.default_rng(0).standard_normal((1, 2, positions.shape[1], encoding.head_dim)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((1, 2, positions.shape[-1], encoding.head_dim)).astype(np.float32)
     off = np.abs(answer.rotate(torch.from_numpy(x)).numpy() - rotated(x, table, encoding))
     return "" if np.all(off <= pair_slack(x, encoding, slack)) else "rotated queries"

@@ -15,9 +15,12 @@ from transformers import CONFIG_MAPPING
 
 from posenc_core.huggingface import load_position, load_rope, vision_positions
 from posenc_core.huggingface.config import is_rotary_key
-from posenc_core.huggingface.diffusers import RULES, diffusers_positions
+from posenc_core.huggingface.diffusers import diffusers_positions
+from posenc_core.huggingface.diffusers_classes import RULES
 from posenc_core.huggingface.facts.towers import HARMLESS, TOWERS
+from posenc_core.huggingface.image_rules import build_rising
 
+from .coverage.of_diffusers import FIELDS
 from .test_timm import MODELS
 
 ROOT = Path(__file__).parents[2]
@@ -113,12 +116,12 @@ def diffusers_classes():
     for name, rule in RULES.items():
         parameters = inspect.signature(getattr(diffusers, name).__init__).parameters
         defaults = {key: parameters[key].default for key in rule.defaults if key in parameters}
-        config = {"_class_name": name} | defaults | ({rule.needs: True} if rule.needs else {})
-        text = 2 if rule.text else 0
-        positions = diffusers_positions(config, **TOKENS, text=text)
-        found[name] = {
-            "config": config, "text": text, "encoding": load_rope(config).to_dict(), "positions": positions.tolist(),
-        }  # fmt: skip
+        fields = {key: value for key, value in FIELDS.get(name, {}).items() if key in rule.defaults}
+        fields |= {"num_attention_heads": 1} if rule.build is build_rising else {}  # one number for each pair
+        config, text = {"_class_name": name} | defaults | fields, 2 if rule.text else 0
+        positions = diffusers_positions(config, **TOKENS, text=text).tolist() if rule.image else None
+        encoding = load_rope(config).to_dict()
+        found[name] = {"config": config, "fields": fields, "text": text, "encoding": encoding, "positions": positions}
     return found
 
 

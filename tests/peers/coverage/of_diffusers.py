@@ -10,19 +10,34 @@ import torch
 from diffusers import ConfigMixin, ModelMixin
 
 from posenc_core.huggingface import load_rope
-from posenc_core.huggingface.diffusers import REFUSED, RULES, WITHOUT_ROPE
+from posenc_core.huggingface.diffusers_classes import REFUSED, RULES, WITHOUT_ROPE
 
-from ..pictures import CASES, difference
+from ..diffusers_cases import CASES
+from ..pictures import difference
 from .making import recorded
 from .rows import STILL, Row, shown
 
 MENTIONS = re.compile(r"rotary|rope\b|RoPE|Rope[A-Z]|[a-z]Rope|freqs_cis")
 MAKERS = re.compile(r"(Rotary|Rope|RoPE|PosEmb|EmbedND)(?!.*Model$)")
 FOLDER = Path(diffusers.__file__).parent
+LONGROPE = {"short_factor": (1.0,) * 48, "long_factor": (2.0,) * 48, "type": "su"}
+ROTATE = {"use_rotary_positional_embeddings": True}
 FIELDS = {  # the least that makes the defaults build the class, or turns its rotation on
-    "CogVideoXTransformer3DModel": {"use_rotary_positional_embeddings": True},
+    "CogVideoXTransformer3DModel": ROTATE,
+    "ConsisIDTransformer3DModel": ROTATE,
+    "EasyAnimateTransformer3DModel": {"in_channels": 16, "out_channels": 16, "patch_size": 2},
+    "HiDreamImageTransformer2DModel": {
+        "patch_size": 2, "axes_dims_rope": (64, 32, 32), "caption_channels": (4096, 4096), "llama_layers": (0, 1),
+    },
+    "HunyuanDiT2DControlNetModel": {"in_channels": 4, "patch_size": 2},
     "HunyuanDiT2DModel": {"in_channels": 4, "patch_size": 2, "activation_fn": "gelu-approximate"},
-}
+    "LuminaNextDiT2DModel": {"num_kv_heads": 32, "ffn_dim_multiplier": 1.0},
+    "OmniGenTransformer2DModel": {"rope_scaling": LONGROPE},
+    "PRXTransformer2DModel": {"axes_dim": (32, 32)},
+    "ZImageControlNetModel": {
+        "control_layers_places": (0,), "control_refiner_layers_places": (0,), "control_in_dim": 16,
+    },
+}  # fmt: skip
 PACKAGES = ("diffusers", "torch")
 WAYS = {case.name: case for case in CASES}
 

@@ -17,7 +17,7 @@ from .rows import STILL, Row, shown
 timm = whole("timm", without="torchvision")
 LAYERS = sys.modules["timm.layers.pos_embed_sincos"]
 MENTIONS = re.compile(r"Rotary|[Rr]ope_|rot_pos")
-MAKERS = re.compile(r"^_?Rotary")
+MAKERS = re.compile(r"^(_?Rotary|Gemma4Rotary)")
 SHAPE = (5, 7)  # of a model for images of any size
 HOST = "naflexvit_base_patch16_siglip"  # a model that makes any rotary module, if its arguments say so
 FIELDS = {  # arguments that make it
@@ -64,8 +64,9 @@ def row(path, name):
         encoding = load_rope(config)
     except (TypeError, ValueError) as error:
         return blank._replace(verdict="refused", note=str(error), known="is not known" not in str(error))
+    owner = sys.modules[path] if hasattr(sys.modules[path], "Gemma4RotaryEmbedding2D") else LAYERS
     try:
-        with recorded(LAYERS, MAKERS) as made, torch.device("meta"):  # without the memory that the weights would need
+        with recorded(owner, MAKERS) as made, torch.device("meta"):  # without the memory that the weights would need
             built = timm.create_model(model, **fields).eval()
     except Exception as error:  # noqa: BLE001  # whatever their code raises is the reason
         return blank._replace(note=f"{type(error).__name__}: {error}")
@@ -74,7 +75,7 @@ def row(path, name):
     if len(made) != 1 or (alone and made[0][0] != name):
         where = f"it makes {made}"
     else:
-        where = _difference(encoding, config, built, *made[0])
+        where = (_difference if owner is LAYERS else _gemma_difference)(encoding, config, built, *made[0])
     return blank._replace(verdict="disagrees" if where else "agrees", note=where, ours={"": shown(encoding)})
 
 
@@ -87,3 +88,16 @@ def _difference(encoding, config, model, maker, arguments):
         return learned_difference(encoding, config, rope, LAYERS.apply_rot_embed_cat, shape=shape)
     table = rope.get_embed(shape)
     return difference(encoding, config, table, LAYERS.apply_rot_embed_cat, shape=shape, half=half)
+
+
+def _gemma_difference(encoding, config, model, maker, arguments):
+    """Return where the rotary module of Gemma 4, of columns and rows in two blocks, and its rotation differ."""
+    owner = sys.modules["timm.models.gemma4_vit"]
+    places, _ = owner.Gemma4PatchEmbed._default_patch_coord(None, 1, *SHAPE, "cpu")
+    cos, sin = getattr(owner, maker)(**arguments)(torch.zeros(1), places.flip(-1))
+    pairs = [one[0].unflatten(-1, (2, 2, -1))[:, :, 0].flatten(1).repeat_interleave(2, -1) for one in (sin, cos)]
+
+    def turn(x, table, half):
+        return owner.apply_multidimensional_rope(x.transpose(1, 2), cos, sin).transpose(1, 2)
+
+    return difference(encoding, config, torch.cat(pairs, -1), turn, shape=SHAPE, half=False)

@@ -14,7 +14,8 @@ STILL = {"verdict": "no rotation", "note": "The model makes no rotary module."}
 
 def shown(encoding: Any) -> str:
     """Return the `repr` of an encoding without the length that it is for, which changes no number."""
-    return repr(encoding if getattr(encoding, "max_len", None) is None else replace(encoding, max_len=None))
+    whole = repr(encoding if getattr(encoding, "max_len", None) is None else replace(encoding, max_len=None))
+    return whole if len(whole) < 400 else f"{whole[:400]}…"  # of frequencies, one for each pair
 
 
 class Row(NamedTuple):
