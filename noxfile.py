@@ -41,10 +41,15 @@ if shutil.which("uv"):  # which reads no settings of pip
 PROJECT = nox.project.load_toml("pyproject.toml")
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 KERAS_BACKENDS = {"tensorflow": "tensorflow-cpu"} | {name: name for name in ("jax", "torch") if name in EXTRAS}
+QUICK = {  # XLA compiles in half of the time: what is called operation by operation has nothing to optimize
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false",
+}
 ENVIRONMENTS = {  # the part of the common tests, and the variables to run it with; `slow` runs the rest
-    "jax": [("1/12", {}), ("5/12", {"JAX_ENABLE_X64": "1"})],
+    "jax": [("1/12", {}), ("5/12", {"JAX_ENABLE_X64": "1", **QUICK})],
     "keras": [
-        (share, {"KERAS_BACKEND": name}) for share, name in zip(("1/3", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
+        (share, {"KERAS_BACKEND": name, **(QUICK if name == "jax" else {})})
+        for share, name in zip(("1/3", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
     ],
     "mlx": [("1/3", {})],
     "mxnet": [("2/3", {})],
@@ -420,7 +425,12 @@ def test(session: nox.Session, name: str, once: tuple[str, ...], *selected: str)
         again = [*again, f"--ignore={CHECKS}"] if name in CHECKED else again
         files = ("tests/backends", *(once if environment is first else ()))
         options = (*selected, *again, *processes(session), *session.posargs)
-        session.run("pytest", *files, "--backend", name, "--share", share, *options, env=environment)
+        pytest = ("pytest", *files, "--backend", name, "--share", share, *options)
+        if name == "jax" and environment is first:  # what a program compiles, and what it calls
+            session.run(*pytest, "-k", "jax or compiled", env=environment)
+            session.run(*pytest, "-k", "not (jax or compiled)", env=environment | QUICK)
+        else:
+            session.run(*pytest, env=environment)
     return first
 
 

@@ -25,7 +25,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Ignore the warnings of the framework under test: on import, and those that its test module lists."""
     if config.getoption("--backend") == "jax":  # read when JAX looks for its devices
-        os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {os.environ.get('XLA_FLAGS', '')}"
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         return  # the processes that xdist starts import the framework; this one runs no test
     with warnings.catch_warnings():
