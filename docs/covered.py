@@ -11,6 +11,7 @@ from typing import Any
 from drawn import table
 
 RESULTS = Path(__file__).parents[1] / "tests" / "peers" / "coverage"
+PUBLISHED = Path(__file__).parents[1] / "tests" / "core" / "published" / "models.json"
 VERDICTS = ("agrees", "refused", "no rotation", "cannot be built", "disagrees")
 Row = dict[str, Any]
 
@@ -20,7 +21,21 @@ def coverage() -> str:
     results = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))}
     heads = ("library", "classes", "folders", *VERDICTS)
     counts = [_counts(name, result) for name, result in results.items()]
-    return "\n".join([table(heads, counts), *(part for one in results.items() for part in _parts(*one))])
+    parts = (part for one in results.items() for part in _parts(*one))
+    return "\n".join([table(heads, counts), *_published(), *parts])
+
+
+def _published() -> Iterator[str]:
+    """Yield how many configs as published load, warn or are refused, and what is said of the last two."""
+    models = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    counts = Counter(one["verdict"] for one in models.values())
+    yield "## Configs as published\n"
+    yield (
+        f"Of {len(models)} configs with the keys that published models of 2023 to 2026 have about positions, "
+        f"{counts['loads']} load, {counts['warns']} load with a warning, and {counts['refuses']} are refused.\n"
+    )
+    others = ((name, one) for name, one in models.items() if one["words"])
+    yield table(("model", "verdict", "what is said"), [(n, o["verdict"], " ".join(o["words"])) for n, o in others])
 
 
 def _counts(name: str, result: dict[str, Any]) -> tuple[Any, ...]:

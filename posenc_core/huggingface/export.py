@@ -53,7 +53,8 @@ def to_config(rotary: Rotary | FoPE | DualChunk, *, transformers: Literal[4, 5] 
     >>> to_config(Rotary(head_dim=64, layout="half", rotary_dim=16), transformers=4)
     {'head_dim': 64, 'rope_theta': 10000, 'partial_rotary_factor': 0.25, 'rope_scaling': None}
     """
-    if not isinstance(transformers, int | None) or transformers not in (None, 4, 5):
+    given: Any = transformers
+    if not isinstance(given, int | None) or given not in (None, 4, 5):
         raise ValueError(f"`transformers` must be 4, 5 or None, got {shown(transformers)}.")
     newer = _config(rotary)
     older = _older_keys(newer["rope_parameters"])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from posenc_core.huggingface.facts.towers import TOWERS as TOWER_FACTS
 from posenc_core.huggingface.timm import timm_positions
 
 FOLDER = Path(__file__).with_name("published")
-MODELS, TOWERS, DIFFUSERS, TIMM = (
+MODELS, TOWERS, DIFFUSERS, TIMM, PUBLISHED = (
     json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    for name in ("transformers", "towers", "diffusers", "timm")
+    for name in ("transformers", "towers", "diffusers", "timm", "models")
 )
 TURNING = {name: one for name, one in TIMM.items() if one.get("use_rot_pos_emb") and one.get("rope_type") != "mixed"}
 WITHOUT_DEFAULT = {  # keys that the library takes as absent where a config lacks them, and not as the class's default
@@ -154,6 +155,23 @@ def rows_of(config, options):
         return vision_positions(config, **{"grid_thw": [(4, 20)], "part": None} | options)
     except (TypeError, ValueError) as error:
         return str(error)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_keys_that_published_models_have(name):
+    """Written from the models' code and documentation: positions and sizes, beside what is loaded of them."""
+    wanted = PUBLISHED[name]
+    config, found = wanted["config"], []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = [repr(load_rope(config, layer_type=one)) for one in layer_types(config) or (None,)]
+        except ValueError as error:
+            words, verdict = [str(error)], "refuses"
+        else:
+            words = list(dict.fromkeys(str(one.message) for one in caught))
+            verdict = "warns" if words else "loads"
+    assert (verdict, words, found) == (wanted["verdict"], wanted["words"], wanted["answer"])
 
 
 SIZES = ({}, {"hidden_size": 512, "num_attention_heads": 4}, {"head_dim": 128})
