@@ -118,6 +118,11 @@ def host_array(name: str, values: Any) -> Any:
     try:
         return np.asarray(values)
     except Exception as error:
+        if hasattr(values, "shape"):
+            raise TypeError(
+                f"`{name}` must be an array that NumPy can read, without a gradient and of a dtype that NumPy has, got "
+                f"{type(values).__name__} of {dtype_name(values)}; detach and cast it first."
+            ) from error
         raise TypeError(f"`{name}` must be an array, or a list of equal rows, got {shown(values)}.") from error
 
 

@@ -88,6 +88,12 @@ def shape_of(x: Array) -> tuple[int, ...]:
     return tuple(-1 if size is None else size for size in sizes)
 
 
+def beside(x: Any) -> dict[str, Any]:
+    """Return the argument `device` with which a library makes an array beside `x`; none where arrays have no device."""
+    device = getattr(x, "device", None)
+    return {} if device is None else {"device": device}
+
+
 def dtype_of(x: Array) -> Any:
     """Return the dtype of `x`; None if it has none."""
     return getattr(x, "dtype", None)

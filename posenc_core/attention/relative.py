@@ -10,7 +10,17 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .._array_api.namespace import Array, cut_off, difference, dtype_name, is_floating, namespace_of, paired, shape_of
+from .._array_api.namespace import (
+    Array,
+    beside,
+    cut_off,
+    difference,
+    dtype_name,
+    is_floating,
+    namespace_of,
+    paired,
+    shape_of,
+)
 
 Positions: TypeAlias = Array | range
 
@@ -41,7 +51,7 @@ def expand_offsets(by_offset: Array, *, queries: Any, keys: Any, first: int = 0)
     copied: Array | None = None if own is None else own(by_offset, queries, keys, first)
     if copied is not None:
         return copied
-    columns = xp.arange(queries + keys, device=getattr(by_offset, "device", None))
+    columns = xp.arange(queries + keys, **beside(by_offset))
     index = xp.expand_dims(columns[:keys] + (first + queries - 1), axis=0) - xp.expand_dims(columns[:queries], axis=-1)
     taken = xp.take(by_offset, xp.reshape(index, (-1,)), axis=1)
     return xp.reshape(taken, (shape_of(by_offset)[0], queries, keys))
@@ -108,7 +118,7 @@ def pick_columns(by_column: Array, columns: Array) -> Array:
     *rows, keys = shape_of(columns)
     *lead, width = shape_of(by_column)
     more, count = lead[: len(lead) - len(rows)], math.prod(rows)
-    first = xp.arange(count, device=getattr(by_column, "device", None)) * width
+    first = xp.arange(count, **beside(by_column)) * width
     index = xp.astype(columns, first.dtype) + xp.reshape(first, (*rows, 1))
     taken = xp.take(xp.reshape(by_column, (*more, count * width)), xp.reshape(index, (-1,)), axis=-1)
     return xp.reshape(taken, (*more, *rows, keys))
@@ -191,9 +201,9 @@ def offsets(
     >>> offsets(range(1), range(4), limit=2, like=np.ones(1)).rows
     array([1, 2, 3, 4, 4, 4])
     """
-    xp, device = namespace_of(like), getattr(like, "device", None)
+    xp = namespace_of(like)
     if isinstance(query_positions, range) and isinstance(key_positions, range):
-        steps = xp.arange(len(query_positions) + len(key_positions) + 1, device=device)
+        steps = xp.arange(len(query_positions) + len(key_positions) + 1, **beside(like))
         clipped = cut_off(steps + (key_positions.start - query_positions.stop), limit=limit)
         return ContiguousOffsets(clipped + limit, len(key_positions))
     queries, keys = paired(
@@ -202,13 +212,13 @@ def offsets(
     columns = difference(keys, queries, limit=limit) + limit
     if len(columns.shape) == 3 and columns.shape[0] == 1:
         columns = columns[0, ...]  # the same for all rows
-    return GeneralOffsets(xp.arange(2 * limit + 1, device=device), columns)
+    return GeneralOffsets(xp.arange(2 * limit + 1, **beside(like)), columns)
 
 
 def integers_of(name: str, positions: Positions, like: Array) -> Array:
     """Return positions, or a range of step 1, as integers of the library and on the device of `like`."""
     if isinstance(positions, range):
-        return namespace_of(like).arange(len(positions), device=getattr(like, "device", None)) + positions.start
+        return namespace_of(like).arange(len(positions), **beside(like)) + positions.start
     if is_floating(positions):
         raise TypeError(f"`{name}` must be integers where offsets are looked up, got {dtype_name(positions)}.")
     return positions

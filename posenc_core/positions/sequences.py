@@ -22,7 +22,7 @@ from .._array_api.checks import (
     shown,
 )
 from .._array_api.comparison import differs
-from .._array_api.namespace import A, Array, dtype_name, namespace_of
+from .._array_api.namespace import A, Array, beside, dtype_name, namespace_of
 
 Order: TypeAlias = Literal["contiguous", "zigzag"]
 LIMIT = 2**31
@@ -187,7 +187,7 @@ def counted_from(start: Any, length: Any) -> Any:
 
 def arange_like(length: Any, *, like: Array) -> Array:
     """Return the positions `0 … length - 1` in the library and on the device of `like`, shape `(length,)`."""
-    return namespace_of(like).arange(length, device=getattr(like, "device", None))
+    return namespace_of(like).arange(length, **beside(like))
 
 
 def as_array_like(given: Any, *, like: Array) -> Array:
@@ -200,7 +200,7 @@ def as_array_like(given: Any, *, like: Array) -> Array:
         return arange_like(len(given), like=like) + given.start
     if isinstance(like, np.ndarray) or not isinstance(given, np.ndarray):
         return given
-    return namespace_of(like).asarray(given, device=getattr(like, "device", None))
+    return namespace_of(like).asarray(given, **beside(like))
 
 
 @overload

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_floating, check_library, check_numbers, check_rank, host_array
-from .._array_api.namespace import Array, dtype_name, namespace_of
+from .._array_api.namespace import Array, beside, dtype_name, namespace_of
 
 
 def angles(positions: Array, frequencies: Array) -> Array:
@@ -56,5 +56,5 @@ def angles_of(positions: Array, frequencies: npt.NDArray[np.float64]) -> Array:
     check_numbers("frequencies", frequencies)
     xp = namespace_of(positions)
     dtype = "float64" if dtype_name(positions) == "float64" else "float32"
-    converted = xp.asarray(frequencies.astype(dtype), device=getattr(positions, "device", None))
+    converted = xp.asarray(frequencies.astype(dtype), **beside(positions))
     return angles(xp.astype(positions, converted.dtype), converted)

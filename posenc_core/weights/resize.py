@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
-from .._array_api.checks import check_floating, check_integer, check_known, check_rank, shown
+from .._array_api.checks import check_floating, check_integer, check_known, check_number, check_rank, shown
 from .._array_api.namespace import A, Array, in_float32, namespace_of, shape_of
 from ..positions.sequences import LIMIT
 from .resample import METHODS, BiasMethod, Method, resampled
@@ -21,6 +21,7 @@ def resize_table(
     old_size: int | Iterable[int] | None = None,
     prefix_tokens: int = 0,
     method: Method = "antialiased_cubic",
+    offset: float = 0.0,
 ) -> A:
     """Resize a learned table to another length, or to another grid of two, three or more axes.
 
@@ -35,19 +36,24 @@ def resize_table(
         method: old and new cells cover the same area, except with the last method.
 
             * `"antialiased_cubic"`: cubic convolution with a = -1/2; where the table shrinks, the kernel widens, so
-              that all old rows count; it ends at the border. timm's default; PyTorch's `bicubic` with `antialias=True`.
-            * `"cubic"`: a = -3/4, over four rows, those at the border being repeated. MAE, DeiT, Swin; PyTorch's
-              `bicubic`.
+              that all old rows count; it ends at the border. timm's default, DINOv2 with registers; PyTorch's `bicubic`
+              with `antialias=True`.
+            * `"cubic"`: a = -3/4, over four rows, those at the border being repeated. MAE, DeiT, Swin, and DINO and
+              DINOv2 without registers, with an `offset`; PyTorch's `bicubic`.
             * `"antialiased_linear"`: as the first, with a triangle. SigLIP 2.
             * `"linear"`: between two rows, those at the border being repeated.
             * `"aligned_linear"`: the same, the first and last rows staying where they are. Qwen3-VL, torchtune;
               PyTorch's `align_corners=True`.
+        offset: is added to the new sizes where cells are placed, for the cubic methods: 0.1 in DINO and in DINOv2
+            without registers, which pass `scale_factor=(size + 0.1) / old_size` to PyTorch. As there, `"cubic"` moves
+            rows on an axis of the same size too, unless no axis changes.
     Returns:
         Array `(prefix_tokens + prod(size), dim)`, with the axes before it, of the dtype of `table`; half precision is
         blended in float32 and rounded once. `table` itself, if the sizes are the same.
     Raises:
         TypeError: if `table` is not an array of floating-point numbers, or a size is not an integer.
-        ValueError: if a size is not positive, the old one does not fit the rows, or the method is unknown.
+        ValueError: if a size is not positive, the old one does not fit the rows, the method is unknown, or `offset` is
+            not from 0 up to 1, or given with another method than a cubic one.
     Source: Keys 1981, "Cubic convolution interpolation for digital image processing", equation 8.
 
     >>> import numpy as np
@@ -68,7 +74,10 @@ def resize_table(
             f"`old_size` must have as many cells as `table` has rows after `prefix_tokens` {prefix_tokens}, {count}, "
             f"got {old if old_size is not None else 'none, and they are not a grid of equal sizes'}."
         )
-    return _resized(table, prefix_tokens, old, new, method)
+    check_number("offset", offset, minimum=0)
+    if offset >= 1 or (offset and not method.endswith("cubic")):
+        raise ValueError(f"`offset` must be below 1, and 0 unless `method` is a cubic one, got {shown(offset)}.")
+    return _resized(table, prefix_tokens, old, new, method, offset)
 
 
 def resize_bias_table(
@@ -148,14 +157,16 @@ def _root(count: int, axes: int) -> int:
     return round(count ** (1 / axes))
 
 
-def _resized(table: A, start: int, old: tuple[int, ...], new: tuple[int, ...], method: BiasMethod) -> A:
+def _resized(
+    table: A, start: int, old: tuple[int, ...], new: tuple[int, ...], method: BiasMethod, offset: float = 0.0
+) -> A:
     """Return the table with the rows of a grid, from `start` on, resized along each axis; other rows do not change."""
     if old == new:
         return table
     xp, stop = namespace_of(table), start + prod(old)
     *outer, count, dim = shape_of(table)
     flat = xp.reshape(table, (prod(outer), count, dim))
-    grid = in_float32(lambda wide: resampled(wide, old, new, method=method), flat[:, start:stop, :])
+    grid = in_float32(lambda wide: resampled(wide, old, new, method=method, offset=offset), flat[:, start:stop, :])
     first, last = (
         [flat[:, rows, :]] if rows.stop > rows.start else [] for rows in (slice(0, start), slice(stop, count))
     )

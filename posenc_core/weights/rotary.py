@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_even, check_floating, check_integer, check_known, check_rank, check_width, shown
-from .._array_api.namespace import A, Array, Namespace, aligned, dtype_name, namespace_of, shape_of
+from .._array_api.namespace import A, Array, Namespace, aligned, beside, dtype_name, namespace_of, shape_of
 from ..encodings import FoPE, RotaryEncoding
 from ..layers.inputs import batch_size, check_positions, sequence_axis
 from ..positions.sequences import LIMIT, from_array
@@ -149,8 +149,8 @@ def rerotate(
     _check_keys(keys, rotary.head_dim, seq_axis)
     old = _checked_positions("from_positions", from_positions, rotary, keys, seq_axis)
     new = _checked_positions("to_positions", to_positions, to_rotary, keys, seq_axis)
-    xp, device = namespace_of(keys), getattr(keys, "device", None)
-    tables = (xp.asarray(table, device=device) for table in _between(rotary, old, to_rotary, new))
+    xp = namespace_of(keys)
+    tables = (xp.asarray(table, **beside(keys)) for table in _between(rotary, old, to_rotary, new))
     cos, sin = (aligned(table, keys, seq_axis=seq_axis) for table in tables)
     pairing = rotary.pairing
     return rotate_pairs(keys, cos, sin, pairing=pairing._replace(split=pairing.join))
@@ -244,5 +244,5 @@ def fope_mixing(coefficients: A, *, encoding: FoPE) -> A:
         raise ValueError(f"`coefficients` must have shape {shape} for {shown(encoding)}, got {shape_of(coefficients)}.")
     xp = namespace_of(coefficients)
     wide = coefficients if dtype_name(coefficients) == "float64" else xp.astype(coefficients, xp.float32)
-    identity = xp.asarray(np.eye(encoding.terms), device=getattr(coefficients, "device", None))
+    identity = xp.asarray(np.eye(encoding.terms), **beside(coefficients))
     return wide - xp.astype(identity, wide.dtype)

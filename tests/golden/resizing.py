@@ -34,6 +34,8 @@ def resizing() -> Iterator[dict[str, Any]]:
         ({"window": [6, 3], "old_window": [3, 4], "method": "geometric"}, [5, 7]),
         ({"window": [12], "method": "geometric"}, [5]),
         ({"window": [4], "method": "geometric"}, [1]),
+        ({"size": [2, 4], "old_size": [5, 4], "method": "cubic", "offset": 0.1, "prefix_tokens": 1}, [5, 4]),
+        ({"size": [2, 7], "old_size": [3, 4], "offset": 0.1} | antialiased, [3, 4]),
     ):
         yield _resized(dict(arguments), old, numbers)
 
@@ -47,7 +49,8 @@ def _resized(arguments: dict[str, Any], old: list[int], numbers: random.Random) 
     cells = list(itertools.product(*map(range, old)))
     table = [[drawn(numbers, bits) for _ in range(2)] for _ in range(before + len(cells) + after)]
     new = [2 * size - 1 for size in arguments.get("window", ())] or _listed(arguments["size"])
-    shares = [_shares(arguments["method"], *sizes) for sizes in zip(old, new, strict=True)]
+    offset = mp.mpf(arguments.get("offset", 0))
+    shares = [_shares(arguments["method"], *sizes, offset) for sizes in zip(old, new, strict=True)]
     result = table[:before]
     for place in itertools.product(*map(range, new)):
         share = [mp.fprod(s[i][j] for s, i, j in zip(shares, place, cell, strict=True)) for cell in cells]
@@ -65,16 +68,16 @@ def _listed(size: int | list[int]) -> list[int]:
     return size if isinstance(size, list) else [size]
 
 
-def _shares(method: str, old: int, new: int) -> list[list[Any]]:
+def _shares(method: str, old: int, new: int, offset: Any) -> list[list[Any]]:
     """Return the weight of each old row in each new row."""
     if method == "geometric":
         return [_between(t - new // 2, _distances(old // 2, new // 2)) for t in range(new)]
     if method.startswith("antialiased"):
-        return [_normed(_around(method, old, new, i)) for i in range(new)]
-    return [_repeated(method, old, new, i) for i in range(new)]
+        return [_normed(_around(method, old, new + offset, i)) for i in range(new)]
+    return [_repeated(method, old, new + offset, i) for i in range(new)]
 
 
-def _around(method: str, old: int, new: int, i: int) -> list[Any]:
+def _around(method: str, old: int, new: Any, i: int) -> list[Any]:
     """Return the kernel at the centers of the old cells, as wide as a new cell if that is wider than an old one."""
     ratio = mp.mpf(old) / new
     middle, width = (i + mp.mpf(1) / 2) * ratio, max(ratio, mp.mpf(1))
@@ -85,7 +88,7 @@ def _normed(shares: list[Any]) -> list[Any]:
     return [share / mp.fsum(shares) for share in shares]
 
 
-def _repeated(method: str, old: int, new: int, i: int) -> list[Any]:
+def _repeated(method: str, old: int, new: Any, i: int) -> list[Any]:
     """Return the kernel at old rows; the first and the last row are repeated beyond the border."""
     middle = mp.mpf(2 * i + 1) * old / (2 * new) - mp.mpf(1) / 2
     if method == "aligned_linear":

@@ -71,6 +71,18 @@ def test_grids_are_those_of_pytorch(method, words, old, new, dtype):
     torch.testing.assert_close(ours, interpolated(table, old, new, **words), rtol=0, atol=slack(table, old, new, unit))
 
 
+@pytest.mark.parametrize(("method", "words"), PAIRS[:2], ids=["DINOv2 with registers", "DINO"])
+@pytest.mark.parametrize(("old", "new"), [((37, 37), (16, 16)), ((7, 5), (7, 9))], ids=str)
+def test_offsets_are_the_scale_factors_of_dino(method, words, old, new):
+    table = table_of(old, dtype=torch.float64)
+    factors = tuple((size + 0.1) / before for size, before in zip(new, old, strict=True))
+    grid = table.reshape(1, *old, -1).permute(0, 3, 1, 2)
+    theirs = torch.nn.functional.interpolate(grid, scale_factor=factors, **words)
+    ours = resize_table(table, size=new, old_size=old, method=method, offset=0.1)
+    theirs = theirs.permute(0, 2, 3, 1).reshape(ours.shape)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=slack(table, old, new, 2.0**-53))
+
+
 @pytest.mark.parametrize(("method", "align"), [("linear", False), ("aligned_linear", True)])
 @pytest.mark.parametrize(("old", "new"), [((a,), (b,)) for a, b in LINES] + [((2, 5, 3), (4, 3, 3))], ids=str)
 def test_lines_and_blocks_are_those_of_pytorch(method, align, old, new):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..._array_api.checks import WIDEST, check_integer
 from ..._array_api.lazy import tables_by_block
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, beside, namespace_of
 from ...tables._fixed_point import Frequencies
 from ...tables.angles import angles_of
 from ...tables.frequencies import as_float64
@@ -168,7 +168,7 @@ def in_columns(angles: Array, places: Any) -> Array:
     """
     xp = namespace_of(angles)
     if isinstance(places, np.ndarray):
-        places = xp.asarray(places, device=getattr(angles, "device", None))
+        places = xp.asarray(places, **beside(angles))
     sin, cos = xp.sin(angles), xp.cos(angles)
     zero = xp.zeros_like(xp.sum(angles, axis=-1, keepdims=True))
     return xp.take(xp.concat([sin, cos, zero], axis=-1), xp.astype(places, xp.int32), axis=-1)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..._array_api.checks import WIDEST, check_even, check_integer, check_known, shown
 from ..._array_api.lazy import tables_by_block
-from ..._array_api.namespace import Array, namespace_of
+from ..._array_api.namespace import Array, beside, namespace_of
 from ...rotation import Layout, Pairing, Placement, pairing_of
 from ...tables import frequencies as f
 from ...tables._fixed_point import Frequencies, high_precision
@@ -207,7 +207,7 @@ class RotaryEncoding(QueryKeyEncoding):
         angles = angles_of(positions, f.as_float64(self._frequencies()[: self.pairs]))
         factor: Any = self.attention_factor
         if len(self._factors()) > 1:
-            factor = xp.asarray(self.attention_factors, dtype=angles.dtype, device=getattr(angles, "device", None))
+            factor = xp.asarray(self.attention_factors, dtype=angles.dtype, **beside(angles))
         return xp.cos(angles) * factor, xp.sin(angles) * (-factor if self.direction == "inverse" else factor)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._array_api.checks import WIDEST, check_integer, check_number
-from ..._array_api.namespace import A, Array, Weights, dtype_name, in_float32, namespace_of
+from ..._array_api.namespace import A, Array, Weights, beside, dtype_name, in_float32, namespace_of
 from ...tables._fixed_point import Frequencies
 from ...tables.frequencies import as_float64, geometric
 from ..base import Parameter, Tables
@@ -122,7 +122,7 @@ class MixedRotary(RotaryEncoding):
         """Return the frequencies of the axes, rotated by a random rotation for each head."""
         xp, each = namespace_of(drawn), self.pairs // self.num_axes
         sizes = as_float64(self._frequencies()[:each]).astype(np.float32)
-        sizes = xp.asarray(sizes, device=getattr(drawn, "device", None))
+        sizes = xp.asarray(sizes, **beside(drawn))
         directions = _rotation([[drawn[axis, :, i] for axis in range(self.num_axes)] for i in range(self.num_axes - 1)])
         along = [
             xp.concat([xp.expand_dims(direction[axis], axis=-1) * sizes for direction in directions], axis=-1)

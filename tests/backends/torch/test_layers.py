@@ -22,6 +22,8 @@ from posenc_core import (
     grid,
 )
 
+from ...errors import rejects
+
 TABLE = Sinusoidal(dim=8).table(range(1000))
 
 
@@ -207,3 +209,9 @@ def test_second_derivatives_of_a_rotation_are_right():
     for column, sign in ((0, np.cos), (1, lambda p: -np.sin(p))):
         hessian = torch.autograd.functional.hessian(lambda p, column=column: rope(x, positions=p)[..., column].sum(), p)
         np.testing.assert_allclose(hessian.numpy(), np.diag(-sign(p.numpy())), rtol=0, atol=2.0**-23)
+
+
+def test_tables_refuse_positions_that_numpy_cannot_read():
+    for positions in (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, requires_grad=True)):
+        with rejects(TypeError, "positions", "Tensor", "detach"):
+            Sinusoidal(dim=8).table(positions)
