@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="CONFIG", help="or a config.json that describes it, or its folder"
     )
     parser.add_argument("--layer-type", metavar="TYPE", help="the layers of the config")
+    parser.add_argument("--part", metavar="PART", help="the part of the config, such as indexer")
     parser.add_argument("--framework", metavar="NAME", help="whose arrays it takes (default: as its module imports)")
     parser.add_argument(
         "--form",
@@ -91,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.json is not None and not options.json.parent.is_dir():
             raise FileNotFoundError(f"`--json` must be in a folder that exists, got {options.json}.")
-        encoding = _encoding(options.spec, options.config, options.layer_type)
+        encoding = _encoding(options.spec, options.config, options.layer_type, options.part)
         checked, name = _checked(options, encoding)
         result = check(
             checked,
@@ -139,7 +140,7 @@ def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program |
     return Program(command=command, encoding=encoding, form=form, raw=options.raw), options.program
 
 
-def _encoding(spec: str | None, config: Path | None, layer_type: str | None) -> Encoding:
+def _encoding(spec: str | None, config: Path | None, layer_type: str | None, part: str | None) -> Encoding:
     """Return the encoding of `--spec` or `--config`.
 
     Raises:
@@ -151,7 +152,7 @@ def _encoding(spec: str | None, config: Path | None, layer_type: str | None) -> 
         return DEFAULT if spec is None else parse(spec)
     from posenc_core.huggingface import load_rope
 
-    rotary = load_rope(config, layer_type=layer_type)
+    rotary = load_rope(config, layer_type=layer_type, part=part)
     if rotary is None:
         raise ValueError(f"`--config` must describe RoPE, but the model of {config} does not rotate queries and keys.")
     return rotary

@@ -60,6 +60,8 @@ def kernels() -> Iterator[dict[str, Any]]:
             (1, 1),
             grid(2, 3),
         ),
+        ("indexer-half-128", wide | {"rotary_dim": 64}, (2, 1), [5, 65537]),  # of DeepSeek-V3.2
+        ("indexer-interleaved-128", interleaved | {"head_dim": 128, "rotary_dim": 64}, (2, 1), [5, 65537]),  # GLM-5
     ):
         yield {"name": name, "encoding": encoding} | rotated(encoding, heads, positions, numbers)
 
