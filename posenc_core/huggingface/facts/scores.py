@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from ..._array_api.checks import shown
 from ...attention.bias import Sides
@@ -17,6 +17,7 @@ from ...encodings import (
     T5Bias,
     TransformerXLBias,
 )
+from ...encodings.scoring.deberta import Terms
 from .kinds import Config, Found, Size, count_patches, size, sizes
 
 UNLIMITED = 8192  # stands for the largest distance where the model has none
@@ -182,7 +183,7 @@ class Disentangled(NamedTuple):
         types = config.get("pos_att_type") or ()
         if not isinstance(types, str | list | tuple):
             raise TypeError(f"`pos_att_type` must be a list of 'c2p' and 'p2c', got {shown(types)}.")
-        terms = [term for term in ("c2p", "p2c") if term in types]
+        terms: list[Terms] = [term for term in get_args(Terms)[1:] if term in types]
         if not terms:
             return {"notes": ("no relative positions: `pos_att_type` has neither 'c2p' nor 'p2c'",)}
         heads, width = split_heads(config, "num_attention_heads", "hidden_size")
