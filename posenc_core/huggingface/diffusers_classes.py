@@ -234,7 +234,8 @@ OTHERS = {  # of the time step, or of the positions that a pipeline makes
 REFUSED = {
     "ErnieImageTransformer2DModel": "its two channels of a pair turn by the angles of different pairs, which is not a "
     "rotation",
-    "MochiTransformer3DModel": "its frequencies are learned, one matrix for each head",
+    "MochiTransformer3DModel": "its frequencies are learned, one matrix for each head, and heads of "
+    "`MixedRotary` with three axes have a multiple of 6 channels",
 }
 _WITHOUT_ROPE = """
     AsymmetricAutoencoderKL AuraFlowTransformer2DModel AutoencoderDC AutoencoderKL AutoencoderKLAllegro

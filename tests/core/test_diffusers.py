@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from posenc_core import AxialRotary, MultimodalRotary, Rotary
+from posenc_core import AxialRotary, MixedRotary, MultimodalRotary, Rotary
 from posenc_core.analysis import compare_rope
 from posenc_core.analysis.explain import explain
 from posenc_core.huggingface import load_rope
@@ -140,6 +140,11 @@ def test_text_of_qwen_starts_beyond_the_largest_image():
     found = diffusers_positions(qwen, height=2, width=4, text=1, images=[(2, 8)])
     assert found[:, 0].tolist() == [4, 4, 4]
     assert found[:, -16].tolist() == [1, -1, -4]
+
+
+def test_mochi_is_refused_for_a_width_that_no_encoding_has():
+    with rejects(ValueError, "head_dim", "multiple of 6", 128):
+        MixedRotary(head_dim=128, layout="interleaved", num_heads=24, num_axes=3)
 
 
 def test_keys_of_an_unknown_class():
