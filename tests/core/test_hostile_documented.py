@@ -121,6 +121,7 @@ CALLS = {
     h.load_layers: {"config": LLAMA | {"num_hidden_layers": 2}},
     h.load_position: {"config": LLAMA},
     h.load_query_scale: {"config": LLAMA, "layer_type": None},
+    h.load_softmax_factor: {"config": LLAMA, "layer_type": None},
     h.load_rope: {"config": LLAMA, "layer_type": None, "layout": "half", "part": None},
     h.multimodal_positions: {
         "config": QWEN, "input_ids": [1, 9, 9, 8], "image_grid_thw": [[1, 2, 4]], "video_grid_thw": [[1, 2, 2]],
