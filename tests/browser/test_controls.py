@@ -88,7 +88,14 @@ def arguments(kind):
 
 def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
     for name, kind in (KINDS | SCALINGS).items():
-        known = {each.name for each in fields_of(kind)} | {"frequencies", "max_len", "own", "pairing", "terms"}
+        known = {each.name for each in fields_of(kind)} | {
+            "frequencies",
+            "max_len",
+            "mixture",
+            "own",
+            "pairing",
+            "terms",
+        }
         without = arguments(kind) - known
         if "length" in without:  # that of training, or the number of positions that are drawn
             assert ("trained_length" in known) is (view_of(read({"encoding": name})[0]).encoding.limit != 128)

@@ -165,6 +165,10 @@ NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyTy
     "start": partial(Number, lowest=0, highest=255),
     "shift": partial(_real, lowest=0, highest=1, step=0.25),
     "factor": partial(_real, lowest=1, highest=64, step=0.5, default=8),
+    "k": partial(Number, lowest=1, highest=256, default=4),
+    "seed": partial(Number, lowest=0, highest=4096, default=0),
+    "fraction": partial(_real, lowest=0.1, highest=1, step=0.1),
+    "kappa": partial(_real, lowest=0, highest=2, step=0.05),
     "alpha": partial(_real, lowest=1, highest=10000, step=None, default=1000),
     "original_max_position_embeddings": partial(_far, default=4096),
     "seq_len": partial(_far, default=32768),
@@ -185,7 +189,7 @@ NUMBERS: MappingProxyType[str, Callable[..., Number | Numbers]] = MappingProxyTy
     "trained_length": partial(_far, default=8192),
     "floor_sine": partial(Number, lowest=0, highest=1),
 })  # fmt: skip
-WITHOUT = ("frequencies", "max_len", "rotary")  # arrays, and what changes no number
+WITHOUT = ("frequencies", "max_len", "mixture", "rotary")  # arrays, and what changes no number
 WINDOW = partial(Number, name="window", lowest=1, highest=2**20, step=None)  # of a remapping
 DEFAULTS = {  # other than those of the class
     ("Binary", "dim"): 8,
@@ -195,6 +199,7 @@ DEFAULTS = {  # other than those of the class
     ("LearnedSinusoidal", "std"): 0.1,
     ("LongRoPE", "factor"): 8,
     ("Proportional", "factor"): 8,
+    ("RIFLEx", "length"): 4096,
     ("Proportional", "partial_rotary_factor"): 0.5,
     ("RandomFourierFeatures", "num_axes"): 2,
 }
