@@ -99,6 +99,7 @@ def load_rope(
     check_type("layer_type", layer_type, str | None, "a string or None")
     if layout is not None:
         check_known("layout", layout, LAYOUTS)
+    check_type("part", part, str | None, "a string or None")
     content = contents(config)
     if part == INDEXER:
         return _load_indexer(find_text(content), layer_type, layout)

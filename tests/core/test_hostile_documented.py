@@ -79,7 +79,7 @@ CALLS = {
         "a": ROTARY, "b": SIZED, "configs": (LLAMA, LLAMA), "layer_type": None, "is_same": lambda encoding: True,
     },
     compare_rope: {
-        "a": LLAMA, "b": LLAMA, "layer_type": None, "any_layout": False, "positions": 8, "tolerance": 1e-3,
+        "a": LLAMA, "b": LLAMA, "layer_type": None, "part": None, "any_layout": False, "positions": 8, "tolerance": 1e-3,
     },
     curves.bounds_by_distance: {"rotary": ROTARY, "length": 4},
     curves.plain_rope: {"encoding": ROTARY},
@@ -118,7 +118,7 @@ CALLS = {
     f.to_megatron: {"rotary": SIZED},
     f.to_params: {"rotary": INTERLEAVED},
     h.layer_types: {"config": LLAMA},
-    h.load_layers: {"config": LLAMA | {"num_hidden_layers": 2}},
+    h.load_layers: {"config": LLAMA | {"num_hidden_layers": 2}, "part": None},
     h.load_position: {"config": LLAMA},
     h.load_query_scale: {"config": LLAMA, "layer_type": None},
     h.load_softmax_factor: {"config": LLAMA, "layer_type": None},
