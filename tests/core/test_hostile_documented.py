@@ -79,7 +79,8 @@ CALLS = {
         "a": ROTARY, "b": SIZED, "configs": (LLAMA, LLAMA), "layer_type": None, "is_same": lambda encoding: True,
     },
     compare_rope: {
-        "a": LLAMA, "b": LLAMA, "layer_type": None, "part": None, "any_layout": False, "positions": 8, "tolerance": 1e-3,
+        "a": LLAMA, "b": LLAMA, "layer_type": None, "part": None, "any_layout": False, "positions": 8,
+        "tolerance": 1e-3,
     },
     curves.bounds_by_distance: {"rotary": ROTARY, "length": 4},
     curves.plain_rope: {"encoding": ROTARY},
