@@ -31,7 +31,6 @@ WORDS = {  # home-made words, and what the field or a technical writer says
     "rooms?": "backend",
     "houses?|roof": "architecture",
     "holders?": "base layer",
-    "drafts?": "specification",
     "told": "given",
     r"turned(?! (?:on|off|into)\b)": "rotated",
     "guests?|strangers?|citizens?": "the thing itself",

@@ -101,7 +101,7 @@ class TestCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Caller:
-    """What all calls of a check share: its settings, and the exact tables that were computed so far."""
+    """The settings that all calls of a check share, and the exact tables that were computed so far."""
 
     encoding: Encoding
     signature: Signature

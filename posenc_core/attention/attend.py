@@ -85,7 +85,7 @@ class Position:
 
 
 class Additions(NamedTuple):
-    """What attention adds to scores, and which keys it hides: of all queries and keys, or of a block.
+    """Additions to the scores of attention, and the keys that it hides: of all queries and keys, or of a block.
 
     Attributes:
         position: a `Position`, or None; `attend_by_block` needs `AtPositions`, which can be cut.

@@ -64,7 +64,7 @@ def to_config(rotary: Rotary | FoPE | DualChunk, *, transformers: Literal[4, 5] 
 
 
 def _older_keys(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of transformers 4, where those that are no scaling stand outside of the dict."""
+    """Return the keys of transformers 4, where those of no scaling stand outside of the dict."""
     outer = OUTER.get(parameters["rope_type"], ("rope_theta", "partial_rotary_factor"))
     scaling = {key: value for key, value in parameters.items() if key not in outer}
     return get_values(parameters, outer) | {"rope_scaling": None if scaling == {"rope_type": "default"} else scaling}

@@ -128,7 +128,7 @@ _TABLE: dict[str, Facts] = {
     "yolos": (
         Table("patches", lambda c: prod(count_patches(c)) + 1 + size(c, "num_detection_tokens")),
         Note("a class token is first, `num_detection_tokens` others are last"),
-        If("use_mid_position_embeddings", (False,), (), Note("layers but the last have tables of their own, too")),
+        If("use_mid_position_embeddings", (False,), (), Note("layers but the last also have tables of their own")),
     ),
     "timesformer": (Patches(), Rows("num_frames", name="frames")),
     "vivit": (
