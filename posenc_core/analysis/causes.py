@@ -31,6 +31,29 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "original_max_position_embeddings": ("original_max_position_embeddings", *LENGTHS),
     "attention_factor": ("attention_factor", "attn_factor", "mscale", "mscale_all_dim"),
 }
+OWN_SPELLINGS: dict[str, tuple[str, ...]] = {  # in the formats that are translated: Megatron, GGUF, params.json
+    "rope_theta": ("rotary_base", "rope.freq_base", "rope_theta"),
+    "partial_rotary_factor": ("rotary_percent", "rope.dimension_count"),
+    "head_dim": (
+        "qk_pos_emb_head_dim", "kv_channels", "hidden_size", "rope.dimension_count", "attention.key_length",
+        "embedding_length", "qk_rope_head_dim", "head_dim", "dim",
+    ),
+    "layout": ("rotary_interleaved", "multi_latent_attention", "general.architecture"),
+    "mrope_section": ("mrope_section", "rope.dimension_sections"),
+    "rope_scaling": (
+        "use_rope_scaling", "rotary_seq_len_interpolation_factor", "rotary_scaling_factor", "rope.scaling.type",
+        "rope.scaling.factor", "rope_freqs.weight", "yarn", "use_scaled_rope",
+    ),
+    "factor": (
+        "rope_scaling_factor", "rotary_seq_len_interpolation_factor", "rotary_scaling_factor", "rope.scaling.factor",
+        "yarn",
+    ),
+    "original_max_position_embeddings": (
+        "yarn_original_max_position_embeddings", "original_max_position_embeddings",
+        "rope.scaling.original_context_length", "yarn",
+    ),
+    "attention_factor": ("mscale", "mscale_all_dim", "rope.scaling.attn_factor", "yarn"),
+}  # fmt: skip
 _AXIAL = ("axes_dims", "arrangement", "series", "unit", "scaling")
 
 
@@ -154,6 +177,9 @@ def _shown(value: Any) -> Any:
 
 def _origin(config: Mapping[str, Any], key: str, layer_type: str | None) -> str | None:
     """Return where a config says the value of a key: a path, or two of them where a quotient is meant."""
+    if "own_keys" in config:
+        names = OWN_SPELLINGS.get(key, (key,))
+        return next((name for name in names if name in config["own_keys"]), None)
     names = SPELLINGS.get(key, (key, MODEL) if key in ("placement", "direction") else (key,))
     if key == "rope_theta" and layer_type not in (None, "full_attention", "main"):
         names = (*LOCAL_BASES, *names)

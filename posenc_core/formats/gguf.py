@@ -61,7 +61,7 @@ def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:
             {"rope.scaling.original_context_length": kept.get("context_length")},
             f"llama.cpp does not read it for {shown(architecture)} with its other keys",
         )
-    return config
+    return config | {"own_keys": model.metadata.read_keys({})}
 
 
 class _Model:

@@ -87,7 +87,7 @@ def from_megatron(arguments: Any) -> dict[str, Any]:
     config = _config(arguments)
     if config.get("use_rope") is not False:
         arguments.warn_of_unread(USED.difference(SIZES), DEFAULTS, "Megatron-LM does not read it beside the others")
-    return config
+    return config | {"own_keys": arguments.read_keys(DEFAULTS)}
 
 
 def _name(key: object) -> str:

@@ -61,6 +61,7 @@ def from_params(params: Config) -> dict[str, Any]:
         | {key: size for key, size in sizes.items() if size}
         | layers
         | {"rope_parameters": rope, "rotary_emb_interleaved": True, "layout_from": "params.json"}
+        | {"own_keys": params.read_keys({})}
     )
 
 

@@ -35,6 +35,11 @@ class Reader(dict[str, Any]):
         self.unread.discard(key)
         return super().get(key, default)
 
+    def read_keys(self, defaults: Config) -> tuple[str, ...]:
+        """Return the keys that were read and have another value than their default."""
+        read = {key: value for key, value in self.items() if key not in self.unread and value is not None}
+        return tuple(key for key, value in read.items() if key not in defaults or value != defaults[key])
+
     def warn_of_unread(self, keys: Collection[str], neutral: Config, reason: str) -> None:
         """Warn of each of the keys that nothing has read, unless it has no value or the neutral one."""
         for key, value in self.items():

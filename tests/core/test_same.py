@@ -274,6 +274,30 @@ def test_values_and_places_of_a_key():
     assert (cause.b, cause.b_from) == (10000, None)
 
 
+@pytest.mark.parametrize(
+    ("other", "key", "value", "place"),
+    [
+        ("--use-rope-scaling --rope-scaling-factor 16", "factor", 16, "rope_scaling_factor"),
+        ("--use-rope-scaling", "factor", 8.0, None),
+        ({"use_scaled_rope": True, "rope_scaling_factor": 8}, "factor", 8, "rope_scaling_factor"),
+        ({"rope_theta": 1e4, "use_scaled_rope": True, "rope_scaling_factor": 32}, "rope_theta", 1e4, "rope_theta"),
+        ({"llama.rope.freq_base": 1e4}, "rope_theta", 1e4, "rope.freq_base"),
+    ],
+)
+def test_a_key_of_another_format_is_named_as_its_file_spells_it(other, key, value, place):
+    llama3 = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1, "high_freq_factor": 4}
+    a = LLAMA | {"rope_scaling": llama3 | {"original_max_position_embeddings": 8192}}
+    if isinstance(other, str):
+        b = f"--position-embedding-type rope --rotary-base 500000 --kv-channels 128 {other}"
+    elif "llama.rope.freq_base" in other:
+        b = other | {"general.architecture": "llama", "llama.attention.key_length": 128}
+    else:
+        b = {"dim": 4096, "n_heads": 32, "rope_theta": 5e5} | other
+    (layers,) = compare_rope(a, b, any_layout=True).layers
+    found = {cause.key: (cause.b, cause.b_from) for cause in layers.causes}
+    assert found[key] == (value, place)
+
+
 def test_other_keys_of_sliding_layers_do_not_come_from_the_key_of_their_base():
     gemma = {"model_type": "gemma3_text", "head_dim": 8, "sliding_window": 4, "rope_local_base_freq": 10000.0}
     for layers in compare_rope(gemma, gemma | {"head_dim": 16}).layers:
