@@ -304,14 +304,13 @@ class _Model:
 
     def recognize_scaling(self, divisors: list[float], width: int, base: float) -> dict[str, Any] | None:
         """Return the parameters of the published scaling that has these divisors, if there is one."""
-        largest = max(divisors)
+        largest, usual = max(divisors), 8192
+        originals = {usual, integer(self.metadata, "rope.scaling.original_context_length", usual, minimum=2)}
         if largest <= 1:
             return {"rope_type": "default"} if min(divisors) == 1 else None
         still = [divisor > STILL for divisor in divisors]
         if still == sorted(still) and all(one == 1 or one > STILL for one in divisors) and not all(still):
             return {"rope_type": "proportional", "partial_rotary_factor": find_share(2 * still.count(False), width)}
-        usual = 8192
-        originals = {usual, integer(self.metadata, "rope.scaling.original_context_length", usual, minimum=2)}
         for original in originals:
             for low, high in LLAMA3:
                 names = {"factor": largest, "low_freq_factor": low, "high_freq_factor": high, ORIGINAL: original}

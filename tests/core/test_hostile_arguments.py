@@ -56,7 +56,9 @@ CALLS = {
         "table": np.ones((9, 2), np.float32), "window": (3, 3), "old_window": (2, 2), "prefix_tokens": 0,
         "method": "cubic",
     },
-    p.resize_table: {"table": WIDE, "size": (3, 3), "old_size": (2, 4), "prefix_tokens": 0, "method": "linear"},
+    p.resize_table: {
+        "table": WIDE, "size": (3, 3), "old_size": (2, 4), "prefix_tokens": 0, "method": "cubic", "offset": 0.1,
+    },
     p.rotate: {
         "x": X, "cos": PAIRS, "sin": PAIRS, "layout": "half", "placement": "lead", "blocks": 1, "out": np.empty_like(X),
     },
