@@ -40,7 +40,7 @@ def test_a_layer_starts_from_the_axes_turned_by_a_rotation_for_each_head(on, num
     directions = (frequencies / sizes).reshape(num_axes, 50, num_axes, -1)
     np.testing.assert_allclose(directions, np.broadcast_to(directions[..., :1], directions.shape), atol=2e-6)
     turns = directions[..., 0].transpose(1, 2, 0).astype(np.float64)  # of each head, one row for each group of pairs
-    np.testing.assert_allclose(turns @ turns.swapaxes(1, 2), np.eye(num_axes)[None].repeat(50, axis=0), atol=4e-6)
+    np.testing.assert_allclose(turns @ turns.swapaxes(1, 2), np.eye(num_axes)[None].repeat(50, axis=0), atol=2e-6)
     np.testing.assert_allclose(np.linalg.det(turns), 1, atol=1e-5)
     assert np.abs(turns.mean(axis=0)).max() < 0.5  # 1 if all heads had the same; the standard deviation is below 0.1
 

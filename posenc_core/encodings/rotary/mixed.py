@@ -141,8 +141,10 @@ def _rotation(normals: list[list[Array]]) -> list[list[Any]]:
     first = _unit(normals[0])
     if len(first) == 2:
         return [first, [-first[1], first[0]]]
-    along = sum(a * b for a, b in zip(first, normals[1], strict=True))
-    second = _unit([b - along * a for a, b in zip(first, normals[1], strict=True)])
+    second = normals[1]
+    for _ in range(2):  # the first step leaves a rounding along `first`, large where the two are nearly parallel
+        along = sum(a * b for a, b in zip(first, second, strict=True))
+        second = _unit([b - along * a for a, b in zip(first, second, strict=True)])
     third = [first[i - 2] * second[i - 1] - first[i - 1] * second[i - 2] for i in range(3)]
     return [first, second, third]
 
