@@ -76,11 +76,13 @@ TABLE_NAMES = re.compile(
 
 
 def position_tables(model):
-    """The learned arrays of a model whose names say that they are of positions: name and shape, as a table."""
+    """The learned arrays of a model whose names say that they are of positions: name and shapes, as a table."""
     for name, parameter in model.named_parameters():
         is_table = TABLE_NAMES.search(name) and not re.search("proj|query|conv", name)
         if is_table and parameter.requires_grad and parameter.ndim > 1 and type(model).__name__ != "FSMTModel":
-            yield name, (math.prod(parameter.shape[:-1]), parameter.shape[-1]), tuple(parameter.shape[-2:])
+            whole = (math.prod(parameter.shape[:-1]), parameter.shape[-1])
+            channels_first = (math.prod(parameter.shape[2:]), parameter.shape[1])
+            yield name, {whole, tuple(parameter.shape[-2:]), channels_first}
 
 
 def shallow(config):
@@ -114,5 +116,7 @@ def test_learned_tables_of_every_model(name):
     shapes = {parameter.shape for one in encodings for parameter in one.parameters().values()}
     shapes |= {shape[::-1] for shape in shapes}
     lacks = any(part.lacks for part in parts)
-    unknown = [(name, whole) for name, whole, last in position_tables(model) if not {whole, last} & shapes]
-    assert lacks or not unknown
+    tables = dict(position_tables(model))
+    if any("`mixture` is the matrix of the checkpoint" in note for part in parts for note in part.notes):
+        tables = {name: table for name, table in tables.items() if not name.endswith("positional_embedding")}
+    assert lacks or not [(name, table) for name, table in tables.items() if not table & shapes]

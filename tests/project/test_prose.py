@@ -6,7 +6,6 @@ from .. import prose
 
 BAD = {
     "A room per framework.": "backend",
-    "Tables are drafts.": "specification",
     "The layer is told its length.": "given",
     "The five wishes.": "property",
     "What a layer has learned is saved.": "name the subject",
@@ -25,7 +24,7 @@ What is a position? There is no other way to say it; if so, do so.
 It is no longer "told", see `rooms` and $gaps$, and [the page](house.md).
 
 ```python
-rooms = 1  # What holds the drafts.
+rooms = 1  # What holds the rungs.
 ```
 """
 
