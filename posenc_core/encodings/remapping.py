@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 LARGEST_FACTOR = 2**16
 
 
-def _of_rotary(name: str) -> Any:
-    """Return the property that is this one of `rotary`."""
-    return property(lambda self: getattr(self.rotary, name))
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RemappedRotary(QueryKeyEncoding):
     """The base class of rotary encodings whose positions are remapped, for causal attention.
@@ -159,18 +154,22 @@ class RemappedRotary(QueryKeyEncoding):
     def table_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple([f"{name}_{i}" for i in range(self.num_positions) for name in self.rotary.table_names])
 
+    @property
+    def mixes_rows(self) -> bool:  # type: ignore[override]
+        return self.rotary.mixes_rows
+
+    @property
+    def table_heads(self) -> int | None:
+        return self.rotary.table_heads
+
     def mixed(self, weights: Weights, rows: tuple[Array, ...]) -> tuple[Array, ...]:
         columns = len(rows) // self.num_positions
         each = (self.rotary.mixed(weights, rows[i : i + columns]) for i in range(0, len(rows), columns))
         return tuple([row for mixed in each for row in mixed])
 
-    mixes_rows = _of_rotary("mixes_rows")
-    computes_rows = _of_rotary("computes_rows")
-    table_heads = _of_rotary("table_heads")
-    limit = _of_rotary("limit")
-    max_table_len = _of_rotary("max_table_len")
-    max_seq_len = _of_rotary("max_seq_len")
-    longest = _of_rotary("longest")
+    @property
+    def computes_rows(self) -> bool:  # type: ignore[override]
+        return self.rotary.computes_rows
 
     @property
     def head_dim(self) -> int:
@@ -181,6 +180,22 @@ class RemappedRotary(QueryKeyEncoding):
     def pairing(self) -> Pairing:
         """Which channels form a pair."""
         return self.rotary.pairing
+
+    @property
+    def limit(self) -> int:
+        return self.rotary.limit
+
+    @property
+    def max_table_len(self) -> int:
+        return self.rotary.max_table_len
+
+    @property
+    def max_seq_len(self) -> int | None:
+        return self.rotary.max_seq_len
+
+    @property
+    def longest(self) -> int | None:
+        return self.rotary.longest
 
 
 def _parts(x: Array, count: int) -> list[Array]:

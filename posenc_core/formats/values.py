@@ -24,7 +24,7 @@ class Reader(dict[str, Any]):
 
     def __init__(self, content: Config) -> None:
         super().__init__(content)
-        self.unread = set(content)
+        self.unread: set[str] = set(content)
 
     def __getitem__(self, key: str) -> Any:
         self.unread.discard(key)

@@ -17,6 +17,9 @@ from .base import BaseLayer, check_encoding
 from .inputs import host_values
 from .offset_table import OffsetTable
 
+if TYPE_CHECKING:
+    from .base import called_like
+
 
 class AttentionBias(BaseLayer):
     """Adds the bias of a scoring encoding to attention scores.
@@ -77,8 +80,10 @@ class AttentionBias(BaseLayer):
             add = partial(_add_bias, self._at_scores(scores, start, query_positions, key_positions))
             return in_float32(add, scores) if q is None else in_float32(add, scores, q, k)
 
-    if TYPE_CHECKING:  # every framework passes calls on: editors complete them
-        __call__ = bias
+    if TYPE_CHECKING:
+
+        @called_like(bias)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def values(
         self, attention: Tensor, start: Given = 0, query_positions: Given = None, key_positions: Given = None

@@ -7,7 +7,7 @@ framework's adapter adds its base class, a few hooks and one alias per layer (`f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from .._array_api.checks import check_floating, check_rank, check_width, is_specialized, shown
 from ..attention import Dropout
@@ -16,6 +16,15 @@ from ..encodings.base import Tables
 from ..positions.sequences import arange_like, counted_from, from_array, sequence
 from .backend import Backend, Given, Size, Tensor
 from .inputs import as_integers, check_positions, host_values, parse_start
+
+if TYPE_CHECKING:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+    def called_like(method: Callable[P, R]) -> Callable[[Callable[..., Any]], Callable[P, R]]:
+        """Return a decorator of `__call__`, which every framework passes on to `method`: editors complete calls."""
 
 
 class Documented:

@@ -36,6 +36,9 @@ from .query_scaling import QueryScaling
 from .rotary_embedding import RotaryEmbedding
 from .token_positions import TokenPositions, array_like, token_positions
 
+if TYPE_CHECKING:
+    from .base import called_like
+
 
 class AttentionOutput(NamedTuple):
     """The result of `MultiHeadAttention` if weights or a cache are requested.
@@ -213,8 +216,10 @@ class MultiHeadAttention(Documented):
             shares = weights_checked(q, k, added) if weights else ()
             return AttentionOutput(result, shares, () if cache is None else (k, v))
 
-    if TYPE_CHECKING:  # every framework passes calls on: editors complete them
-        __call__ = attend
+    if TYPE_CHECKING:
+
+        @called_like(attend)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def _prepare_tokens(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the tokens as the layer uses them; those that are given twice are prepared once."""

@@ -15,6 +15,9 @@ from .backend import Given, Tensor
 from .inputs import batch_size, check_axes, check_positions, is_real
 from .tables import TableLayer
 
+if TYPE_CHECKING:
+    from .base import called_like
+
 
 class PositionalEncoding(TableLayer):
     """Adds (or appends) the rows of an additive encoding to tokens; by default the sinusoids of the paper.
@@ -99,8 +102,10 @@ class PositionalEncoding(TableLayer):
         dropout = self.active_dropout(**native)
         return result if dropout is None else dropout(result)
 
-    if TYPE_CHECKING:  # every framework passes calls on: editors complete them
-        __call__ = add
+    if TYPE_CHECKING:
+
+        @called_like(add)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def _rows_of_mixed_axes(self, x: Tensor, positions: Given) -> tuple[Tensor, ...]:
         """Return rows whose columns change with all axes at once, which no table can have."""

@@ -13,6 +13,9 @@ from .base import check_encoding
 from .rotary_embedding import MOST, USUAL
 from .tables import TableLayer
 
+if TYPE_CHECKING:
+    from .base import called_like
+
 LENGTHS = 4  # of the encoding, in a table of which no number of rows is given
 
 
@@ -64,5 +67,7 @@ class QueryScaling(TableLayer):
         factors = self.encoding.factors_of(self.arrays, aligned(rows, q, seq_axis=-2))
         return in_float32(lambda wide, column: wide * column, q, factors)
 
-    if TYPE_CHECKING:  # every framework passes calls on: editors complete them
-        __call__ = scale
+    if TYPE_CHECKING:
+
+        @called_like(scale)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...

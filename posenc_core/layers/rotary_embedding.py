@@ -20,6 +20,9 @@ from .base import check_encoding
 from .inputs import check_axes, host_values, past_frequencies, sequence_axis
 from .tables import TableLayer
 
+if TYPE_CHECKING:
+    from .base import called_like
+
 Columns: TypeAlias = Literal["pairs", "channels"]
 COLUMNS = ("pairs", "channels")
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -123,8 +126,10 @@ class RotaryEmbedding(TableLayer):
         weights = dict(zip(names, parameters, strict=True))
         return encoding.apply(x, TokenRows(rows, rotate_by, weights, keys, seq_axis))
 
-    if TYPE_CHECKING:  # every framework passes calls on: editors complete them
-        __call__ = rotate
+    if TYPE_CHECKING:
+
+        @called_like(rotate)
+        def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def cos_sin(
         self, positions: Given, dtype: Any = "float32", columns: Columns = "pairs", seq_len: int | None = None
