@@ -12,11 +12,11 @@ from ..encodings import DualChunk
 from ..encodings.remapping import inner_rotary
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import FLAGS, LENGTHS, contents, find_text, get_values
+from ..huggingface.config import FLAGS, INTERVAL, LENGTHS, ROTATED, contents, find_text, get_values
 from ..huggingface.dual_chunk import KEY as CHUNKS
 from ..huggingface.facts.models import find_model
 from ..huggingface.indexer import INDEXER
-from ..huggingface.load_layers import DRAFT, INTERVAL, ROTATED, list_layers, name_layers
+from ..huggingface.load_layers import DRAFT, list_layers, name_layers
 from ..huggingface.parameters import LAYER_BASES, list_types
 from ..huggingface.parts import find_part, is_tower
 from ..positions.sequences import LIMIT

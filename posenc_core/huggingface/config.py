@@ -52,7 +52,7 @@ FLAGS = (
     *ROTARY_FLAGS, *NO_ROTARY_FLAGS, "use_mla", "rope_interleave", "rotary_emb_interleaved", *INTERLEAVED,
     INDEXER_LAYOUT, "use_dynamic_ntk",
 )  # fmt: skip
-LAYERS_WITHOUT = ("no_rope_layers", "no_rope_layer_interval")  # read by `load_layers`
+ROTATED, INTERVAL = LAYERS_WITHOUT = ("no_rope_layers", "no_rope_layer_interval")  # read by `load_layers`
 KNOWN = {
     *ROPES, *BASES, *LOCAL_BASES, *SHARES, *WIDTHS, *FLAGS, "rope_ratio", "qk_rope_head_dim", "layer_rope_theta",
     *LAYERS_WITHOUT,

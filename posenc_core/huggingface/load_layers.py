@@ -11,7 +11,16 @@ from .._array_api.checks import check_items, check_type, shown
 from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..formats.values import integer, layer_count
-from .config import check_size, common_value, contents, find_text, find_value, is_translated
+from .config import (
+    INTERVAL,
+    ROTATED,
+    check_size,
+    common_value,
+    contents,
+    find_text,
+    find_value,
+    is_translated,
+)
 from .facts.models import find_model
 from .indexer import INDEXER, find_indexer, layers_with_indexer
 from .load_rope import load_rope
@@ -22,7 +31,6 @@ Layer = RotaryEncoding | DualChunk | None
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 DEPTHS = (*COUNTS, "depth", "encoder_layers")  # of towers
 DRAFT, DRAFTS = "mtp", ("num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_layers", "num_mtp_layers")
-ROTATED, INTERVAL = "no_rope_layers", "no_rope_layer_interval"
 MISSING = "`num_hidden_layers` or `num_layers` is missing, and so is a list of layers: add it."
 BY_LAYER = ("layer_types", ROTATED, LAYER_BASES)
 

@@ -17,6 +17,7 @@ from .config import (
     KNOWN,
     LAYERS_WITHOUT,
     ROPES,
+    ROTATED,
     check_keys,
     contents,
     find_text,
@@ -181,7 +182,7 @@ def load_text(
 
 def _rotates_nowhere(config: Mapping[str, Any]) -> bool:
     """Return whether no layer has RoPE, although the model may: by its type, by its index or by its base."""
-    types, bases, rotated = list_types(config), layer_bases(config), config.get("no_rope_layers")
+    types, bases, rotated = list_types(config), layer_bases(config), config.get(ROTATED)
     still = types and {*types} <= {*NOT_ATTENTION}
     return bool(still or (bases and not any(bases)) or (isinstance(rotated, list) and rotated and not any(rotated)))
 

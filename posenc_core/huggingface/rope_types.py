@@ -135,8 +135,7 @@ def _longrope(parameters: Parameters) -> LongRoPE:
 def _yarn(parameters: Parameters) -> YaRN:
     fields = _yarn_fields(parameters) | get_values(parameters, MSCALES)
     check_flag("apply_yarn_scaling", parameters.get("apply_yarn_scaling"))
-    rate = 0.0 if parameters.get("apply_yarn_scaling") is False else 0.1  # as in vLLM
-    if not rate:
+    if parameters.get("apply_yarn_scaling") is False:  # cos and sin keep their size, as in vLLM
         fields = {"attention_factor": 1.0} | fields
     given = fields.keys() & {*MSCALES, "attention_factor"}
     if parameters.get("attn_factor") not in (None, 1):  # it multiplies the default attention factor

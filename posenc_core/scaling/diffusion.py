@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from .._array_api.checks import check_integer, check_number, shown
 from ..tables._fixed_point import TWO_PI, Frequencies, high_precision
-from .base import Scaling, check_factor, check_lengths
+from .base import FactorScaling, Scaling, check_factor, check_lengths
 from .ntk import NTK, Linear
 from .yarn import YaRN, blended
 
@@ -52,7 +52,7 @@ class RIFLEx(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class DyPE(Scaling):
+class DyPE(FactorScaling):
     """YaRN for images, at one step of denoising: the less noise is left, the fewer frequencies are lowered.
 
     Frequencies that make many turns within the original length stay, those that make fewer are those of `NTK`, the
@@ -75,13 +75,11 @@ class DyPE(Scaling):
     [0.0048, 0.0067, 0.0193]
     """
 
-    factor: float
     original_max_position_embeddings: int
     kappa: float = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("factor", self.factor, minimum=1)
         check_lengths(self.original_max_position_embeddings, None)
         check_number("kappa", self.kappa, minimum=0)
         check_factor("factor", self.factor, self.exact_attention_factor())
