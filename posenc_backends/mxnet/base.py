@@ -41,8 +41,9 @@ class TableParameter(gluon.Parameter):
 
     def replace(self, numbers: npt.NDArray[Any]) -> None:
         """Hold these numbers in place of those before, on the same devices, all at once."""
-        array = adopted(numbers)
-        self._shape, self._var = numbers.shape, None
+        array, self._shape = adopted(numbers), numbers.shape
+        # Gluon makes it at the next call of `var`, which returns None where another thread replaces the numbers then.
+        self._var = mx.sym.var(self.name, shape=numbers.shape, dtype=self.dtype).as_np_ndarray()
         if self._data is None:
             self._init_impl(array, [mx.current_context()])
         else:

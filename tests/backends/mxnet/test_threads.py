@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +16,15 @@ from posenc_core import Rotary
 ROTARY = Rotary(head_dim=8, layout="half")
 LENGTHS = [3 + 5 * i for i in range(16)]
 ULP = 2.0**-24
+
+
+@pytest.fixture(autouse=True)
+def quick_switches():
+    """Let threads alternate as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
 
 
 def rotated_ones(length):
@@ -75,3 +85,10 @@ def test_old_tables_stay_valid():
     layer = RotaryEmbedding(ROTARY, max_len=9)
     layer.set_tables(ROTARY.constants(4))
     assert [table.shape[0] for table in layer.tables] == [9, 9]
+
+
+def test_longer_tables_have_a_variable_at_once():
+    """Gluon's `var` returns None where another thread takes the variable away between two of its lines."""
+    layer = RotaryEmbedding(ROTARY, max_len=4)
+    layer.set_tables(ROTARY.constants(9))
+    assert [parameter._var.infer_shape()[1] for parameter in layer._reg_params.values()] == [[(9, 4)]] * 2
