@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import re
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
@@ -14,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from .._array_api.checks import check_integer, check_number, shown
-from ..formats import DamagedError, is_command_line, read_file, translate
+from ..formats import DamagedError, read_file
+from ..formats.gguf import ARCHITECTURE, from_gguf
+from ..formats.megatron import from_megatron, is_command_line, is_megatron
+from ..formats.params import from_params, is_params
 from ..formats.values import quote
 from .facts.models import MODELS, find_model
 from .facts.records import Model
@@ -89,11 +93,18 @@ def contents(config: Any) -> dict[str, Any]:
         content = _from_file(Path(config))
     elif hasattr(config, "to_dict"):
         content = _from_object(config)
-    content = translate(content)
-    if not isinstance(content, Mapping):
+    if isinstance(content, Namespace | list | tuple | str):
+        content = from_megatron(content)
+    elif not isinstance(content, Mapping):
         raise TypeError(
             f"`config` must be a path, a dict or a config object of transformers, got {type(config).__name__}."
         )
+    elif not content.keys() & {"model_type", "rope_parameters"} and is_megatron(content):
+        content = from_megatron(content)
+    elif ARCHITECTURE in content:
+        content = from_gguf(content)
+    elif content.get("model_type", "transformer") == "transformer" and is_params(content):
+        content = from_params(content)  # no model in transformers has the type "transformer"
     if type(content).__module__.startswith("diffusers.") and "_class_name" not in content:
         raise ValueError(
             "`config` must have the key `_class_name`, which `model.config` of diffusers lacks: give "
@@ -147,7 +158,7 @@ def common_value(candidates: Mapping[str, Any]) -> Any:
 
 def get_values(config: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     """Return the values of the keys, without those that are missing or None."""
-    return {key: value for key in keys if (value := config.get(key)) is not None}
+    return {key: value for key in keys if key in config and (value := config[key]) is not None}
 
 
 def find_value(config: Mapping[str, Any], path: str) -> Any:
@@ -316,8 +327,8 @@ def check_keys(config: Mapping[str, Any]) -> None:
     Raises:
         TypeError, ValueError: with the name of the key.
     """
-    for key in FLAGS:
-        check_flag(key, config.get(key))
+    for key, value in get_values(config, FLAGS).items():
+        check_flag(key, value)
     for key, reason in REFUSED.items():
         if is_set(config.get(key)):
             raise ValueError(f"`{key}` is not supported, got {shown(config[key])}; it {reason}.")
@@ -368,9 +379,9 @@ def check_size(name: str, value: Any, *, minimum: int = 1) -> None:
 
 def is_rotary(config: Mapping[str, Any], model: Model) -> bool:
     """Return whether the model uses RoPE at all."""
-    if model.never or True in (config.get(key) for key in NO_ROTARY_FLAGS):
+    if model.never or True in get_values(config, NO_ROTARY_FLAGS).values():
         return False
-    if False in (config.get(key) for key in ROTARY_FLAGS):
+    if False in get_values(config, ROTARY_FLAGS).values():
         return False
     name = next(iter(get_values(config, POSITIONS).values()), None)
     if model.position_embedding_type is not None:

@@ -120,9 +120,9 @@ def _rope(config: Mapping[str, Any]) -> Parameters:
 
 def _parameters_by_type(config: dict[str, Any], rope: Parameters) -> dict[str, Parameters | None]:
     """Return the parameters of each layer type; empty if all layers have the same ones."""
-    local = get_values(config, LOCAL_BASES)
+    local, types = get_values(config, LOCAL_BASES), list_types(config)
     if any(
-        isinstance(value, Mapping) or key in list_types(config) or (value is None and str(key).endswith("_attention"))
+        isinstance(value, Mapping) or key in types or (value is None and str(key).endswith("_attention"))
         for key, value in rope.items()
     ):
         nested = _split_by_type(rope)
