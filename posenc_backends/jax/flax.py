@@ -27,6 +27,7 @@ from flax import nnx
 if not hasattr(nnx, "data"):
     raise ImportError("`posenc_backends.jax.flax` needs flax 0.12 or newer; run `pip install -U flax`.", name="flax")
 
+import jax
 from jax import Array
 from jax import numpy as jnp
 
@@ -37,6 +38,7 @@ from posenc_core.layers import Backend
 from . import base
 from .backend import JaxBackend
 from .module import normal
+from .namespace import product_sharding
 
 __all__ = ["AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding"]
 
@@ -48,7 +50,8 @@ class FlaxBackend(JaxBackend):
 
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> nnx.Linear:
         """Return a projection of flax."""
-        return nnx.Linear(width, out, use_bias=bias, promote_dtype=_to_tokens_dtype, **options)
+        options = {"promote_dtype": _to_tokens_dtype, "dot_general": _dot_general, **options}
+        return nnx.Linear(width, out, use_bias=bias, **options)
 
     def dropout(self, rate: float, /) -> nnx.Dropout:
         """Return a dropout of flax, which `train()` and `eval()` of a model switch."""
@@ -133,6 +136,12 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
 
     __init__ = _with_keys(layers.MultiHeadAttention.__init__)
     __call__ = layers.MultiHeadAttention.attend
+
+
+def _dot_general(x: Array, kernel: Array, *numbers: Any, out_sharding: Any = None, **options: Any) -> Array:
+    """Return their product, with the sharding that JAX asks for where both are sharded along the axis summed."""
+    sharding = product_sharding(x, kernel) if out_sharding is None else out_sharding
+    return jax.lax.dot_general(x, kernel, *numbers, out_sharding=sharding, **options)
 
 
 def _to_tokens_dtype(arrays: tuple[Any, ...], **_: Any) -> tuple[Array | None, ...]:

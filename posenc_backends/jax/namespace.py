@@ -35,13 +35,15 @@ from jax.numpy import (  # noqa: F401
     sin,
     stack,
     sum,  # noqa: A004
-    take,
     where,
     zeros_like,
 )
 from jax.numpy import cumsum as cumulative_sum  # noqa: F401
+from jax.sharding import PartitionSpec
 
 from posenc_core.attention.relative import rows_that_overlap
+
+HAS_TYPES = jax.__version_info__ >= (0, 7)  # with shardings
 
 
 def __getattr__(name: str) -> Any:
@@ -89,6 +91,39 @@ def _swapped_tangents(arrays: Any, tangents: Any) -> tuple[jax.Array, jax.Array]
     """Roll the tangent: its gradient is a roll; that of a padded array is padded and summed."""
     (x,), (tangent,) = arrays, tangents
     return _swapped(x), jnp.roll(tangent, x.shape[-1] // 2, -1)
+
+
+def take(x: jax.Array, index: jax.Array, /, *, axis: int) -> jax.Array:
+    """Return entries by an index of any shape; on an explicit mesh they are sharded as the index is."""
+    by_axis = spec(index)
+    if not any(by_axis):
+        return jnp.take(x, index, axis=axis)
+    axis %= x.ndim
+    used = {name for names in by_axis for name in _names(names)}
+    of_x = [None if used.intersection(_names(names)) else names for names in spec(x)]
+    sharding = PartitionSpec(*of_x[:axis], *by_axis, *of_x[axis + 1 :])
+    return x.at[(slice(None),) * axis + (index,)].get(mode="fill", out_sharding=sharding)
+
+
+take_nd = take
+
+
+def spec(x: Any, /) -> tuple[Any, ...]:
+    """Return the axes of an explicit mesh over which each axis of an array is sharded; None, or () from old JAX."""
+    return tuple(jax.typeof(x).sharding.spec) if HAS_TYPES else ()
+
+
+def product_sharding(x: jax.Array, weight: jax.Array, /) -> PartitionSpec | None:
+    """Return the sharding of `x @ weight` where both are sharded along the axis that is summed, as JAX asks; or None.
+
+    The sum over all devices is on each of them: an all-reduce, as after the last projection in tensor parallelism.
+    """
+    of_x, of_weight = spec(x), spec(weight)
+    return PartitionSpec(*of_x[:-1], of_weight[1]) if any(of_x[-1:]) and any(of_weight[:1]) else None
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    return names if isinstance(names, tuple) else (names,) if names else ()
 
 
 def expand_offsets(by_offset: jax.Array, queries: int, keys: int, first: int, /) -> jax.Array | None:

@@ -130,6 +130,17 @@ def in_float32(operation: Callable[..., Any], x: A, *others: Any) -> Any:
     return xp.astype(result, dtype)
 
 
+def take_nd(x: Array, index: Array, *, axis: int) -> Any:
+    """Return `take` by an index of any shape, which the standard lacks; symbols without a shape have it."""
+    xp = namespace_of(x)
+    own = getattr(xp, "take_nd", xp.take if len(getattr(index, "shape", "1")) == 1 else None)
+    if own is not None:
+        return own(x, index, axis=axis)
+    sizes = shape_of(x)
+    sizes = (*sizes[:axis], *shape_of(index), *sizes[axis + 1 :])
+    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=axis), sizes)
+
+
 def paired(queries: Array, keys: Array) -> tuple[Array, Array]:
     """Return a column and a row of one dtype: `(..., n), (..., m) -> (..., n, 1), (..., 1, m)`."""
     xp = namespace_of(queries)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_known, shown
-from .._array_api.namespace import Array, difference, namespace_of, paired, shape_of
+from .._array_api.namespace import Array, difference, namespace_of, paired, take_nd
 from .relative import Positions
 
 MOST_BUCKETS = 2**12  # whose borders, by powers of integers, take some seconds
@@ -205,7 +205,7 @@ def index_by_offset(index: Array, query_positions: Array, key_positions: Array, 
     array([[8, 9],
            [7, 7]])
     """
-    return taken(index, offset_row(*paired(query_positions, key_positions), reach=reach), axis=0)
+    return take_nd(index, offset_row(*paired(query_positions, key_positions), reach=reach), axis=0)
 
 
 def offset_row(query: Array, key: Array, *, reach: int) -> Array:
@@ -233,7 +233,7 @@ def index_by_pair(index: Array, query_positions: Positions, key_positions: Posit
         queries, keys = (slice(at.start + 1, at.stop + 1) for at in (query_positions, key_positions))
         return square[queries, keys]
     both = paired(query_positions, key_positions)  # type: ignore[arg-type] # both are arrays
-    return taken(index, pair_row(*both, tokens=tokens), axis=0)
+    return take_nd(index, pair_row(*both, tokens=tokens), axis=0)
 
 
 def pair_row(query: Array, key: Array, *, tokens: int) -> Array:
@@ -260,7 +260,7 @@ def gather_by_head(table: Array, index: Array) -> Array:
            [[6, 6, 5]]])
     """
     xp = namespace_of(table)
-    by_head = taken(xp.matrix_transpose(table), index, axis=1)
+    by_head = take_nd(xp.matrix_transpose(table), index, axis=1)
     return xp.permute_dims(by_head, (1, 0, 2, 3)) if len(getattr(by_head, "shape", ())) == 4 else by_head
 
 
@@ -277,11 +277,3 @@ def gather_by_pair(
         outside = xp.full_like(xp.sum(table, axis=0, keepdims=True), math.nan)
         table = xp.concat([table, outside], axis=0)
     return gather_by_head(table, rows)
-
-
-def taken(x: Array, index: Array, *, axis: int) -> Array:
-    """Return `take` by an index of several axes, which the standard lacks; symbols without a shape have it."""
-    xp = namespace_of(x)
-    if not hasattr(index, "shape"):
-        return xp.take(x, index, axis=axis)
-    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=axis), (*shape_of(x)[:axis], *shape_of(index)))

@@ -12,6 +12,7 @@ uses these functions of a namespace where it has them, and otherwise does the sa
 | `expand_offsets(by_offset, queries, keys, first)` | `(heads, queries, keys)` of numbers by offset, or None |
 | `fused_attention(q, k, v, bias, mask, is_causal)` | attention of `(batch, heads, length, width)` |
 | `recomputed(function, *arrays)` | `function(*arrays)`, computed again for its gradient |
+| `take_nd(x, index, axis)` | `take` by an index of any shape |
 | `add_to(x, rows)` | whether it added rows to tokens where they are |
 | `distance(first, second)`, `difference(first, second)` | these, of integers whose dtype overflows |
 | `shape(x)`, `is_specialized(size)` | sizes that a tracer may not know; whether one is a constant of the program |

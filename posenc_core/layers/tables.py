@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._array_api.checks import is_static
-from .._array_api.namespace import Array, namespace_of, shape_of
+from .._array_api.namespace import Array, namespace_of, shape_of, take_nd
 from ..encodings import Tabular
 from ..positions.sequences import from_array, sequence
 from .backend import Given, Host, Size, Tensor
@@ -275,11 +275,7 @@ def _by_angle(derivatives: Host, speeds: Host) -> Host:
 
 def _take(positions: Array, *tables: Array) -> tuple[Array, ...]:
     """Return `table[positions]` of each table: `(rows, columns) x (..., length) -> (..., length, columns)`."""
-    xp = namespace_of(positions)
-    if len(positions.shape) == 1:
-        return tuple([xp.take(table, positions, axis=0) for table in tables])
-    flat, sizes = xp.reshape(positions, (-1,)), shape_of(positions)
-    return tuple([xp.reshape(xp.take(table, flat, axis=0), (*sizes, table.shape[-1])) for table in tables])
+    return tuple([take_nd(table, positions, axis=0) for table in tables])
 
 
 def _take_or_nan(positions: Array, *tables: Array) -> tuple[Array, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from .._array_api.checks import check_type
-from .._array_api.namespace import A, Array, Weights, namespace_of, shape_of
+from .._array_api.namespace import A, Array, Weights, namespace_of, shape_of, take_nd
 from ..addition import combine
 from ..attention.attend import Position, attend, attention_weights, check_mask, merge_heads, split_heads
 from ..attention.masks import causal, padding
@@ -265,8 +265,7 @@ def project(x: Array, matrix: Array) -> Array:
 
 def take_rows(table: Array, tokens: Array) -> Array:
     """Return the row of each token: `(batch, length) -> (batch, length, columns)`."""
-    xp = namespace_of(table)
-    return xp.reshape(xp.take(table, xp.reshape(tokens, (-1,)), axis=0), (*shape_of(tokens), table.shape[-1]))
+    return take_nd(table, tokens, axis=0)
 
 
 def logsumexp(logits: Array) -> Array:

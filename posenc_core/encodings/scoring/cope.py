@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..._array_api.checks import check_integer
-from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of, shape_of
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of, shape_of, take_nd
 from ...attention.attend import AttentionInputs
 from ...attention.forgetting_gates import sigmoid, sums_to_last_checked
 from ...attention.relative import Positions, pick_columns
@@ -63,6 +63,6 @@ def _interpolate(by_row: Array, positions: Array) -> Array:
     low = xp.astype(positions, xp.int32)
     high = xp.minimum(low + 1, xp.astype(last, xp.int32))
     columns = xp.astype(arange_like(by_row.shape[-1], like=by_row), dtype_of(positions))
-    whole = xp.reshape(xp.take(columns, xp.reshape(low, (-1,)), axis=0), shape_of(low))  # some pass gradients to `low`
+    whole = take_nd(columns, low, axis=0)  # some pass gradients to `low`
     below = pick_columns(by_row, low)
     return below + (pick_columns(by_row, high) - below) * (positions - whole)

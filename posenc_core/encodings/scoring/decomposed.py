@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._array_api.checks import check_integer, check_number, shown
-from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of, paired
+from ..._array_api.namespace import Array, Weights, dtype_of, namespace_of, paired, take_nd
 from ...attention.attend import AttentionInputs
-from ...attention.buckets import bordered, check_window_sizes, offset_row, taken
+from ...attention.buckets import bordered, check_window_sizes, offset_row
 from ...attention.relative import Positions, integers_of, offsets
 from ..base import Parameter, Tables
 from .base import ContentScoring, Pairs
@@ -109,11 +109,11 @@ class DecomposedBias(ContentScoring):
             name: bordered(integers_of(f"{name}_positions", given[name], q), tokens)
             for name, tokens in self._tokens.items()
         }
-        in_window, factor = paired(*(taken(weights[f"{name}_factors"], index, axis=0) for name, index in at.items()))
+        in_window, factor = paired(*(take_nd(weights[f"{name}_factors"], index, axis=0) for name, index in at.items()))
         added = xp.zeros_like(content.scores)
         for axis in ("rows", "columns"):
             table = xp.astype(weights[axis], dtype_of(q))
-            places = (taken(weights[f"{name}_{axis}"], index, axis=0) for name, index in at.items())
+            places = (take_nd(weights[f"{name}_{axis}"], index, axis=0) for name, index in at.items())
             relative = offsets(*places, limit=self._reach(axis), like=q)
             added = added + relative.expand_offsets(xp.matmul(q, xp.matrix_transpose(table)))
         return added * xp.astype(xp.expand_dims(in_window * factor, axis=-3), dtype_of(q))

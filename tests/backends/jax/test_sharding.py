@@ -1,5 +1,7 @@
 """Layers on eight devices: where arrays are, and what is communicated."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
 from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, Rotary, T5Bias, shard
+from posenc_core import Alibi, Learned, Rotary, T5Bias, shard
 
 from .plain import ULP, WIDTH, rotated, sinusoids, tokens
 
@@ -80,6 +82,39 @@ def test_an_explicit_mesh_keeps_the_sharding_in_types():
         np.testing.assert_allclose(found, TURNED, **NEAR)
 
 
+def test_an_explicit_mesh_takes_sharded_positions_starts_and_weights():
+    """It is what `jax.make_mesh` makes: all that is looked up or summed must say how its result is sharded."""
+    mesh, starts, rows = jax.make_mesh((2, 4), ("batch", "model")), np.array([1, 5]), np.arange(2 * LENGTH) % 11
+    rope, attend = (RotaryEmbedding(ROTARY, max_len=64), MultiHeadAttention(WIDTH, 4, position=T5Bias(num_heads=4)))
+    learned = PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=32))
+
+    def call(attend, x, tokens, starts, rows):
+        in_attention = {"positions": rows, "key_positions": rows, "causal": True}
+        return (
+            *(rope(x, start=starts), *rope.cos_sin(rows), rope(x, positions=rows)),
+            *(learned(tokens, positions=rows), attend(tokens, tokens, tokens, **in_attention)),
+        )
+
+    given = X, X[:, 0], starts, rows.reshape(2, LENGTH)
+    sharded = on_mesh(mesh, X, "batch", "model"), on_mesh(mesh, X[:, 0], "batch"), on_mesh(mesh, starts, "batch")
+    packed = on_mesh(mesh, given[-1], "batch")
+    with jax.set_mesh(mesh):
+        results = jax.jit(call)(jax.tree_util.tree_map_with_path(partial(lie, mesh, "model"), attend), *sharded, packed)
+    for result, wanted in zip(results, call(attend, *map(jnp.asarray, given)), strict=True):
+        assert result.sharding.spec[0] in ("batch", None)
+        np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-5)
+    by_column = jax.jit(lambda x, rows: rope(x, positions=rows))
+    with jax.set_mesh(mesh):
+        result = by_column(on_mesh(mesh, X, None, None, "model"), on_mesh(mesh, given[-1], None, "model"))
+    np.testing.assert_allclose(result, rope(X, positions=given[-1]), **NEAR)
+
+
+def lie(mesh, name, path, leaf):
+    """Return a leaf of attention as tensor parallelism has it: columns of the projections, rows of the last one."""
+    axes = (name,) if path[0].name == "W_o" else (None, name)
+    return on_mesh(mesh, leaf, *(axes if path[-1] == jax.tree_util.GetAttrKey("weight") else ()))
+
+
 def test_shard_map_over_heads_needs_no_positions(mesh):
     layer, spec = RotaryEmbedding(ROTARY, max_len=64), Spec(None, "heads")
     result = jax.jit(jax.shard_map(layer, mesh=mesh, in_specs=spec, out_specs=spec))(X)
@@ -88,15 +123,16 @@ def test_shard_map_over_heads_needs_no_positions(mesh):
 
 @pytest.mark.parametrize("order", ["contiguous", "zigzag"])
 def test_shard_map_over_the_sequence_takes_the_positions_of_its_shard(mesh, order):
-    layer = PositionalEncoding(WIDTH, max_len=64)
-    ranks = np.concatenate([shard(np.arange(LENGTH), rank, 4, order=order) for rank in range(4)])
+    layer, own = PositionalEncoding(WIDTH, max_len=64), partial(shard, np.arange(LENGTH), world_size=4, order=order)
+    ranks = np.concatenate([own(rank) for rank in range(4)])
     call = jax.shard_map(
-        lambda x, positions: layer(x, positions=positions),
+        lambda x, positions: (layer(x, positions=positions), own(jax.lax.axis_index("sequence"))),
         mesh=mesh,
         in_specs=(Spec(None, "sequence"), Spec("sequence")),
-        out_specs=Spec(None, "sequence"),
+        out_specs=(Spec(None, "sequence"), Spec("sequence")),
     )
-    result = jax.jit(call)(X[:, 0, ranks], ranks)
+    result, positions = jax.jit(call)(X[:, 0, ranks], ranks)
+    np.testing.assert_array_equal(positions, ranks)
     np.testing.assert_allclose(result, X[:, 0, ranks] + sinusoids(ranks), rtol=0, atol=2 * ULP)
 
 
@@ -116,10 +152,7 @@ def test_attention_with_heads_on_several_devices(mesh):
     """Devices hold columns of the projections and rows of the last one (Shoeybi et al. 2019): one all-reduce."""
     layer, x = MultiHeadAttention(16, 2, position=Rotary(head_dim=8, layout="half")), jnp.asarray(tokens(2, 5, 16))
 
-    def lie(path, leaf):
-        return on_mesh(mesh, leaf, *(("heads",) if path[0].name == "W_o" else (None, "heads")))
-
-    spread = jax.tree_util.tree_map_with_path(lie, layer)
+    spread = jax.tree_util.tree_map_with_path(partial(lie, mesh, "heads"), layer)
     assert sent(lambda layer, x: layer(x, x, x, causal=True), spread, on_mesh(mesh, x)) == ["all-reduce"]
     result = jax.jit(lambda layer, x: layer(x, x, x, causal=True))(spread, on_mesh(mesh, x))
     np.testing.assert_allclose(result, layer(x, x, x, causal=True), rtol=0, atol=1e-5)
