@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
 from jax import numpy as jnp
+from jax._src.core import trace_state_clean
 
 from posenc_core import register_namespace
 from posenc_core.layers import Backend
@@ -28,6 +31,9 @@ class JaxBackend(Backend):
 
     namespace = namespace
     array_types = (jax.Array, jax.core.Tracer)
+
+    def __init__(self) -> None:
+        self._interned: WeakValueDictionary[Any, Array] = WeakValueDictionary()
 
     def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Array:
         """Return an array that is bound to no device: it follows the arrays that it meets, sharded or not."""
@@ -55,6 +61,11 @@ class JaxBackend(Backend):
         """Return whether the array holds floating-point numbers."""
         return jnp.issubdtype(x.dtype, jnp.floating)
 
+    def intern(self, array: Array, /) -> Array:
+        """Return the one array of these numbers that is alive: in a program, each array is a constant of its own."""
+        numbers = hashlib.blake2b(np.ascontiguousarray(array), digest_size=16).digest()
+        return self._interned.setdefault((numbers, array.shape, array.dtype, array.sharding), array)
+
     def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
         """Return the rows from `start` to `stop` of each table, hoisted out of compiled code."""
         return self.hoist(partial(_rows, start, stop - start), *tables)
@@ -64,7 +75,8 @@ class JaxBackend(Backend):
         if any(map(self.is_traced, arrays)):
             return operation(*arrays)
         with jax.ensure_compile_time_eval():
-            return operation(*arrays)
+            result = operation(*arrays)
+        return result if trace_state_clean() or not self.is_recorded(result) else jax.tree.map(self.intern, result)
 
     def check_shared(self, layer: Any, /) -> None:
         """Raise for a layer with leaves: a tree that had them twice would train them as if they were two."""
@@ -95,7 +107,9 @@ class Linear(Module):
 
     def __call__(self, x: Array) -> Array:
         x = jnp.asarray(x)
-        product = x @ jnp.asarray(self.weight).astype(x.dtype)
+        weight = jnp.asarray(self.weight).astype(x.dtype)
+        sharding = namespace.product_sharding(x, weight)
+        product = x @ weight if sharding is None else jnp.matmul(x, weight, out_sharding=sharding)
         return product if self.bias is None else product + jnp.asarray(self.bias).astype(x.dtype)
 
 

@@ -89,7 +89,7 @@ class EncodingArrays:
 
     def set_tables(self, constants: Tables) -> None:
         """Hold these constants: those of the layer the first time, later longer ones for eager calls."""
-        arrays = {name: from_numpy(constant) for name, constant in constants.items()}
+        arrays = {name: BACKEND.intern(from_numpy(constant)) for name, constant in constants.items()}
         before = vars(self).get("constants")
         made = Constants(max(map(len, arrays.values()), default=0), arrays)
         vars(self)["constants"] = made if before is None else replace(before, grown=arrays)

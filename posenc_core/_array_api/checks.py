@@ -36,7 +36,7 @@ def check_integer(name: str, value: object, *, minimum: float = 1, maximum: floa
 
     An array must have no axes.
     """
-    number = value if type(value) is int else _as_int(value)
+    number = value if type(value) is int else as_integer(value)
     if number is None:
         raise TypeError(f"`{name}` must be an integer, got {shown(value)}.")
     if number < minimum:
@@ -53,7 +53,7 @@ def check_flag(name: str, value: object) -> bool:
     raise TypeError(f"`{name}` must be True or False, got {shown(value)}.")
 
 
-def _as_int(value: Any) -> int | None:
+def as_integer(value: Any) -> int | None:
     """Return `value` as an int, or None if it is a boolean, an array with axes or not an integer at all."""
     is_of_other_type = dtype_of(value) is not None and not dtype_name(value).startswith(("int", "uint"))
     if isinstance(value, bool) or is_of_other_type or getattr(value, "ndim", 0) != 0:

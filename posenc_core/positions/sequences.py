@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import (
+    as_integer,
     check_integer,
     check_known,
     check_numbers,
@@ -204,10 +205,10 @@ def as_array_like(given: Any, *, like: Array) -> Array:
 
 
 @overload
-def shard(positions: A, rank: int, world_size: int, *, order: Order = "contiguous") -> A: ...
+def shard(positions: A, rank: Any, world_size: int, *, order: Order = "contiguous") -> A: ...
 @overload
 def shard(positions: Sequence[Any], rank: int, world_size: int, *, order: Order = "contiguous") -> npt.NDArray[Any]: ...
-def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contiguous") -> Any:
+def shard(positions: Any, rank: Any, world_size: int, *, order: Order = "contiguous") -> Any:
     """Return the positions that one rank of a context-parallel group computes.
 
     Shard each sequence of a packed batch by itself and concatenate the results.
@@ -215,7 +216,7 @@ def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contigu
     Args:
         positions: the positions of all tokens, shape `(..., length)`, or any other array with the tokens on its last
             axis: token ids, labels, masks of keys. A list, or an array of any library, traced or not.
-        rank: the rank, `0 … world_size - 1`.
+        rank: the rank, `0 … world_size - 1`; a traced one, such as `jax.lax.axis_index` in `shard_map`, is not checked.
         world_size: the number of ranks that share the sequence.
         order: `"contiguous"` gives rank r the r-th of `world_size` equal chunks; `"zigzag"` gives it the r-th from the
             start and the r-th from the end of `2 * world_size` chunks, so that causal attention is balanced.
@@ -231,16 +232,21 @@ def shard(positions: Any, rank: int, world_size: int, *, order: Order = "contigu
     [[0, 1, 6, 7], [2, 3, 4, 5]]
     """
     world_size = check_integer("world_size", world_size)
-    rank = check_integer("rank", rank, minimum=0)
+    is_known = as_integer(rank) is not None or not dtype_name(rank).startswith("int") or len(rank.shape) > 0
+    rank = check_integer("rank", rank, minimum=0) if is_known else rank
     check_known("order", order, ("contiguous", "zigzag"))
-    if rank >= world_size:
+    if is_known and rank >= world_size:
         raise ValueError(f"`rank` must be below the `world_size` {world_size}, got {rank}.")
     array = _as_array("positions", positions)
     check_rank("positions", array, minimum=1, axes="(..., length)")
     chunks = [rank] if order == "contiguous" else [rank, 2 * world_size - 1 - rank]
     size = _chunk_size(array.shape[-1], len(chunks) * world_size)
-    parts = [array[..., chunk * size : (chunk + 1) * size] for chunk in chunks]
-    return parts[0] if len(parts) == 1 else namespace_of(array).concat(parts, axis=-1)
+    if is_known:
+        parts = [array[..., chunk * size : (chunk + 1) * size] for chunk in chunks]
+        return parts[0] if len(parts) == 1 else namespace_of(array).concat(parts, axis=-1)
+    xp, steps = namespace_of(rank), arange_like(size, like=rank)
+    index = xp.concat([xp.astype(steps, rank.dtype) + chunk * size for chunk in chunks], axis=0)
+    return xp.take(as_array_like(array, like=rank), index, axis=len(array.shape) - 1)
 
 
 def _as_array(name: str, values: Any) -> Any:

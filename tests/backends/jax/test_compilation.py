@@ -84,6 +84,19 @@ def test_compiled_code_contains_a_table_once_for_traced_positions():
     )
 
 
+@pytest.mark.parametrize(("traced", "rows"), [(True, 64), (False, len(X[0, 0]))])
+def test_equal_tables_are_one_constant(traced, rows):
+    layers = [rope() for _ in range(3)]
+
+    def call(x, positions):
+        for layer in layers:
+            x = layer(x, positions=positions if traced else None)
+        return x
+
+    constants = jax.make_jaxpr(call)(X, np.arange(X.shape[-2])).consts
+    assert sum(map(np.size, constants)) == rows * WIDTH
+
+
 def test_donated_tokens_are_overwritten():
     layer, x = PositionalEncoding(WIDTH), jnp.copy(X)
     result = jax.jit(layer, donate_argnums=0)(x)
