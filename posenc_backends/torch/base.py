@@ -13,7 +13,8 @@ from posenc_core.encodings.base import Tables
 from posenc_core.layers import Backend
 
 from . import state
-from .backend import BACKEND, from_numpy
+from .backend import BACKEND, from_numpy, unwrapped
+from .distributed import distribute_like
 
 
 class Module(nn.Module):
@@ -57,14 +58,15 @@ class Module(nn.Module):
 class Layer(Module):
     """Holds the constants of an encoding as float32 tensors that no cast reaches, its parameters as parameters.
 
-    Its state records which encoding it is of. Constants are buffers only as a part of the state: buffers are sent from
-    one process to the others by `DistributedDataParallel`, before each call, and tables have other lengths there.
+    Its state records which encoding it is of. With `persistent`, buffers are copies of the first rows: other tools
+    write into buffers and into states, as `DistributedDataParallel` and `torch.distributed.checkpoint` do.
 
     Attributes:
         constants: by name; growing replaces them all at once.
     """
 
     _buffers: dict[str, Any]
+    _learned: tuple[str, ...]  # the names of the parameters
 
     def __init__(self, encoding: Encoding, max_len: int = 0, *, persistent: bool = False) -> None:
         super().__init__()
@@ -72,9 +74,20 @@ class Layer(Module):
         self.persistent = persistent
         self.constants: dict[str, Tensor] = {}
         self.set_tables(encoding.constants(max_len))
-        self._buffers = dict(self.constants) if persistent else {}
-        for name, parameter in encoding.parameters().items():
+        if persistent:
+            self.copy_rows({name: len(table) for name, table in self.constants.items()})
+        learned = encoding.parameters()
+        self._learned = tuple(learned)
+        for name, parameter in learned.items():
             self.register_parameter(name, nn.Parameter(parameter.initial(torch.randn(parameter.shape))))
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Set the parameters to new initial numbers, as every layer of PyTorch does."""
+        for name, parameter in self.encoding.parameters().items():
+            own = getattr(self, name)
+            drawn = torch.randn(parameter.shape, device=own.device)
+            own.copy_(distribute_like(own, parameter.initial(drawn)))
 
     def set_tables(self, constants: Tables) -> None:
         """Hold these constants in place of those before."""
@@ -84,7 +97,10 @@ class Layer(Module):
     @property
     def arrays(self) -> dict[str, Any]:
         """The constants and the parameters, by name."""
-        return {**self.constants, **self._parameters} if self._parameters else self.constants
+        learned: dict[str, Any] = self._parameters
+        if tuple(learned) != self._learned:  # other tools put attributes in their place
+            learned = state.found_parameters(self, self._learned)
+        return {**self.constants, **learned} if learned else self.constants
 
     initial_arrays = arrays
 
@@ -98,7 +114,7 @@ class Layer(Module):
         if isinstance(x, Tensor):
             device = x.device
             for table in self.constants.values():
-                if table.device != device and not self.backend.is_traced(x):
+                if table.device != device and not self.backend.is_recorded(x):  # `vmap` may have put tokens elsewhere
                     self._move(dict.fromkeys(self.constants, device))
                     break
         return x
@@ -112,20 +128,35 @@ class Layer(Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Layer:
         """Follow moves, not casts: `fn` is tried on no rows to learn the device that it leads to."""
-        kept, self._buffers = self._buffers, {}
+        rows = {name: len(self._buffers.pop(name)) for name in self.saved_tables}
         super()._apply(fn, recurse)
-        self._buffers = kept
         self._move({name: fn(table[:0]).device for name, table in self.constants.items()})
+        self.copy_rows(rows)
         return self
 
     def _move(self, devices: dict[str, torch.device]) -> None:
         """Move the constants to these devices; compute those that are on the meta device."""
-        constants, rows = self.constants, {name: len(table) for name, table in self._buffers.items()}
+        constants = self.constants
         if any(table.is_meta and devices[name].type != "meta" for name, table in constants.items()):
             computed = self.encoding.constants(max(map(len, constants.values())))
             constants = {name: from_numpy(computed[name], like=torch.empty(0, device="cpu")) for name in constants}
-        self.constants = {name: table.to(devices[name]) for name, table in constants.items()}
-        self._buffers = {name: self.constants[name][:count] for name, count in rows.items()}
+        self.constants = {name: unwrapped(table.to(devices[name])) for name, table in constants.items()}
+        self.copy_rows({name: len(self._buffers[name]) for name in self.saved_tables})
+
+    @property
+    def saved_tables(self) -> list[str]:
+        """The names of the constants that are part of the state."""
+        return [name for name in self.constants if name in self._buffers]
+
+    def copy_rows(self, rows: dict[str, int]) -> None:
+        """Hold copies of the first rows of these constants as buffers."""
+        self._buffers.update({name: self.constants[name][:count].clone() for name, count in rows.items()})
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Save numbers of the encoding, whatever was written into the buffers, in memory that nothing else uses."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name in self.saved_tables:
+            destination[prefix + name] = self.constants[name][: len(self._buffers[name])].clone()
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         """Load parameters, never constants; a state of another encoding counts as an unexpected key."""

@@ -45,3 +45,12 @@ def replicating(x: torch.Tensor) -> AbstractContextManager[None]:
 
     within = getattr(type(x)._op_dispatcher, "_allow_implicit_replication", False)  # which leaving would end
     return nullcontext() if within else implicit_replication()
+
+
+def distribute_like(own: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Return numbers distributed as a parameter is, those of the first process in all of them."""
+    if not is_distributed(own):
+        return numbers
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(numbers, own.device_mesh, own.placements)

@@ -34,6 +34,12 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
 
     forward: Callable[..., Any] = layers.MultiHeadAttention.attend
 
+    def reset_parameters(self) -> None:
+        """Set the parameters of all parts to new initial numbers."""
+        for part in self.children():
+            if hasattr(part, "reset_parameters"):
+                part.reset_parameters()
+
     @property
     def metadata(self) -> dict[str, Any]:
         """The encoding of positions."""

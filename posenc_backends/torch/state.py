@@ -43,7 +43,7 @@ def fill(layer: Any, state: Any) -> None:
 
 def checked(layer: Any, state: Any, prefix: str, unexpected: list[str]) -> dict[str, Any]:
     """Return the state with the layer's constants in place of saved ones, which are compared and grown to."""
-    saved = {name: state[prefix + name] for name in layer._buffers if prefix + name in state}
+    saved = {name: state[prefix + name] for name in layer.saved_tables if prefix + name in state}
     if not saved:
         return dict(state)
     rows = max(len(table) for table in saved.values())
@@ -52,7 +52,7 @@ def checked(layer: Any, state: Any, prefix: str, unexpected: list[str]) -> dict[
     for name, table in saved.items():
         if not _agree(table, layer.constants[name]):
             unexpected.append(f"{prefix}{name}: other numbers than {layer.encoding!r} has; `strict=False` keeps those")
-    layer._buffers.update({name: layer.constants[name][: len(table)] for name, table in saved.items()})
+    layer.copy_rows({name: len(table) for name, table in saved.items()})
     return {**state, **{prefix + name: layer._buffers[name] for name in saved}}
 
 
@@ -64,6 +64,17 @@ def _agree(saved: Any, own: Any) -> bool:
         return True
     first = own[: len(saved)].to(saved.dtype)  # which may have NaN, where nothing is defined
     return torch.allclose(saved.to(own.device), first, rtol=0, atol=0, equal_nan=True)
+
+
+def found_parameters(layer: Any, names: tuple[Any, ...]) -> dict[str, Any]:
+    """Return parameters that another tool holds elsewhere, as FSDP1, `parametrize`, `weight_norm` and `prune` do.
+
+    The last two compute the attribute in a hook before `forward`, which attention does not call for its parts.
+    """
+    for hook in layer._forward_pre_hooks.values():
+        if getattr(hook, "name", getattr(hook, "_tensor_name", None)) in names:
+            hook(layer, ())
+    return {name: getattr(layer, name) for name in names}
 
 
 def _plain(value: Encoding | str | None) -> Any:

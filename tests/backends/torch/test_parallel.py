@@ -1,13 +1,16 @@
 """Two processes that share a model or its heads agree with one process."""
 
 import copy
+import tempfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from torch import nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
@@ -163,6 +166,55 @@ def sharded_state_comes_back(mesh):
         alone = Model()
         alone.load_state_dict(get_model_state_dict(model, options=options))
         assert torch.equal(alone(x), model(x))
+
+
+@check
+def fully_sharded_as_flat_parameters(mesh):
+    """The first FSDP holds parameters as attributes, and makes those on the meta device by `reset_parameters`."""
+    reference, x = Model(), torch.randn(2, LENGTH, WIDTH)
+    with torch.device("meta"):
+        empty = Model()
+    options = {"device_mesh": mesh, "device_id": torch.device("cpu")}
+    model = FullyShardedDataParallel(copy.deepcopy(reference), **options)
+    result = model(x)
+    result.sum().backward()
+    torch.testing.assert_close(result, reference(x))
+    assert FullyShardedDataParallel(empty, **options)(x).isfinite().all()
+
+
+@check
+def sharded_parameters_start_alike_in_every_process(mesh):
+    with torch.device("meta"):
+        model = sharded(Model(), mesh)
+    model.to_empty(device="cpu")
+    torch.manual_seed(mesh.get_rank())
+    for layer in model.modules():
+        if hasattr(layer, "reset_parameters"):
+            layer.reset_parameters()
+    assert 0.01 < model.learned.table.full_tensor().std() < 0.03
+    both = torch.stack([model(torch.ones(1, LENGTH, WIDTH)).sum()])
+    torch.distributed.all_reduce(both)
+    torch.testing.assert_close(both / 2, model(torch.ones(1, LENGTH, WIDTH)).sum()[None])
+
+
+@check
+def persistent_tables_of_another_encoding_are_refused(mesh):
+    """A distributed checkpoint loads into the tensors of the state, in both processes."""
+    saved, layer = (
+        fully_shard(MultiHeadAttention(WIDTH, HEADS, position=position, max_len=4, persistent=True), mesh=mesh)
+        for position in (ROTARY, replace(ROTARY, base=500.0))
+    )
+    state, x, folder = layer.state_dict(), torch.randn(2, 4, HEAD), [tempfile.mkdtemp()]
+    torch.distributed.broadcast_object_list(folder)
+    dcp.save(saved.state_dict(), checkpoint_id=folder[0])
+    wanted = layer.rotary(x)
+    dcp.load(state, checkpoint_id=folder[0])
+    whole = StateDictOptions(full_state_dict=True)
+    for foreign, sent in ((state, False), (get_model_state_dict(saved, options=whole), True)):
+        options = StateDictOptions(full_state_dict=sent, broadcast_from_rank0=sent)
+        with pytest.raises(RuntimeError, match=r"rotary\.cos: other numbers than"):
+            set_model_state_dict(layer, dict(foreign), options=options)
+    assert torch.equal(layer.rotary(x), wanted)
 
 
 @check

@@ -5,10 +5,13 @@ import copy
 import numpy as np
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from torch import nn
+from torch.func import functional_call, stack_module_state, vmap
+from torch.nn.utils import parametrizations, parametrize, prune, weight_norm
 
 from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, Learned, Rotary, Sinusoidal, T5Bias
+from posenc_core import Alibi, Learned, LearnedRotary, Rotary, Sinusoidal, T5Bias
 
 TURNING = Rotary(head_dim=8, layout="half")
 FASTER = Rotary(head_dim=8, layout="half", base=500.0)
@@ -140,3 +143,71 @@ def test_tables_follow_the_tokens_if_only_parameters_were_moved(encoding):
     wanted = torch.ones(1, 3, 4) if encoding else torch.from_numpy(Sinusoidal(dim=4).table(range(3)))[None]
     assert torch.equal(layer(x), wanted)
     assert not bias(x, x, x, causal=True).is_meta
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_what_is_written_into_states_and_buffers_changes_no_table(tmp_path):
+    """Distributed checkpoints load into the tensors of a state."""
+    saved, layer = (RotaryEmbedding(encoding, max_len=4, persistent=True) for encoding in (TURNING, FASTER))
+    dcp.save(saved.state_dict(), checkpoint_id=tmp_path, no_dist=True)
+    state, x = layer.state_dict(), torch.randn(1, 1, 4, 8)
+    wanted = layer(x)
+    dcp.load(state, checkpoint_id=tmp_path, no_dist=True)
+    for buffer in layer.buffers():
+        buffer.zero_()
+    assert torch.equal(layer(x), wanted)
+    with pytest.raises(RuntimeError, match=r"cos: other numbers than Rotary.*500"):
+        layer.load_state_dict(state)
+    assert torch.equal(layer(x), wanted)
+    np.testing.assert_array_equal(layer.state_dict()["cos"], FASTER.constants(4)["cos"])
+
+
+ELSEWHERE = {  # tools that put something else in the place of a parameter
+    "parametrize": lambda layer, name: parametrize.register_parametrization(layer, name, nn.Identity()),
+    "parametrizations.weight_norm": parametrizations.weight_norm,
+    "weight_norm": weight_norm,
+    "prune": lambda layer, name: prune.custom_from_mask(layer, name, torch.ones_like(getattr(layer, name))),
+}
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated:FutureWarning")
+@pytest.mark.parametrize("hold", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_parameters_are_found_where_other_tools_hold_them(hold):
+    layer, x = PositionalEncoding(4, encoding=LEARNED), torch.randn(2, 3, 4)
+    attention = MultiHeadAttention(4, 2, position=T5Bias(num_heads=2))
+    wanted = layer(x), attention(x, x, x)
+    hold(layer, "table")
+    hold(attention.scoring, "table")
+    for _ in range(2):  # a stale attribute would have no graph the second time
+        got = layer(x), attention(x, x, x)
+        (got[0].sum() + got[1].sum()).backward()
+        torch.testing.assert_close(got, wanted)
+    trained = [name for name, parameter in attention.named_parameters() if parameter.grad is not None]
+    assert any("scoring" in name for name in trained)
+    assert layer.double()(x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("encoding", [Sinusoidal(dim=4), LEARNED], ids=str)
+def test_ensembles_call_a_copy_on_the_meta_device(encoding):
+    models, x = [PositionalEncoding(4, encoding=encoding) for _ in range(2)], torch.randn(1, 3, 4)
+    base = copy.deepcopy(models[0]).to("meta")
+    got = vmap(lambda *state: functional_call(base, state, (x,)), randomness="error", in_dims=(0, None))
+    parameters, buffers = stack_module_state(models)
+    results = got(parameters, buffers) if parameters else vmap(base)(x[None])
+    assert torch.equal(results, torch.stack([model(x) for model in models[: len(results)]]))
+
+
+@pytest.mark.parametrize("position", [T5Bias(num_heads=2), LearnedRotary(head_dim=8, layout="half")], ids=str)
+def test_parameters_are_reset_to_initial_numbers(position):
+    with torch.device("meta"):
+        model = attention(position)
+    model.to_empty(device="cpu")
+    for parameter in model.parameters():
+        parameter.data.fill_(torch.nan)
+    model.reset_parameters()
+    (part,) = (layer for layer in (model.rotary, model.scoring) if layer is not None)
+    for name, parameter in position.parameters().items():
+        numbers = getattr(part, name)
+        assert abs(numbers.mean() - parameter.mean) <= 0.5 * parameter.std
+        assert abs(numbers.std() - parameter.std) <= 0.5 * parameter.std
+    assert 0.1 < model.W_q.weight.std() < 0.2  # uniform to 1 / sqrt(16)
