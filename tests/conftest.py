@@ -12,9 +12,7 @@ from posenc_backends.conformance.errors import BackendUnderTest
 def pytest_addoption(parser):
     parser.addoption("--backend", default="numpy", help=f"the backend to test: {', '.join([*HOST_NAMES, *NAMES])}")
     parser.addoption(
-        "--share",
-        default="1/1",
-        help="the part of the common suite to run, like 2/3; the other tests are marked slow",
+        "--share", default="1/1", help="the part of the common suite to run, like 2/3; the other tests are marked slow"
     )
     parser.addoption(
         "--device",

@@ -128,13 +128,7 @@ def plan_of(
     if pairs == 0:
         return None
     layouts = Layouts(
-        kind,
-        x[0],
-        x[1],
-        contiguous(x[0]) if out is None else out,
-        _broadcast(cos, x[0]),
-        _broadcast(sin, x[0]),
-        pairs,
+        kind, x[0], x[1], contiguous(x[0]) if out is None else out, _broadcast(cos, x[0]), _broadcast(sin, x[0]), pairs
     )
     with_tables, without = _loops(layouts)
     tokens = (with_tables or without or [_NO_LOOP]).pop()

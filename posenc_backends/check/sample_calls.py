@@ -23,10 +23,7 @@ PREFILL = 600  # tokens from position 0: more than bfloat16 can count
 MAY_REFUSE = (  # a function may accept consecutive positions only
     "fewer heads of keys", "each row its own", "out of order", "sparse", "repeated", "unsorted", "each row unsorted",
 )  # fmt: skip
-OUT_OF_ORDER = (
-    [9, 2, 30, 4, 4, 77, 0, 51, 18, 23, 1, 40, 65],
-    [9, 4, 51, 0, 40, 23, 1, 30, 77, 2, 18, 4, 65],
-)
+OUT_OF_ORDER = ([9, 2, 30, 4, 4, 77, 0, 51, 18, 23, 1, 40, 65], [9, 4, 51, 0, 40, 23, 1, 30, 77, 2, 18, 4, 65])
 LONG = 2049
 RANDOM_CALLS = 24
 SIZES = (1, 2, 3, 5, 8, 17, 33, 64, 127, 257)  # lengths of random calls

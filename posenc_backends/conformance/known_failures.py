@@ -46,9 +46,7 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
                 "model."
             ),
         },
-        "jax": {
-            "onnx": "Keras writes ONNX with `jax2onnx`, which is not tested here.",
-        },
+        "jax": {"onnx": "Keras writes ONNX with `jax2onnx`, which is not tested here."},
         "torch": {
             "compiled code in threads": (
                 "Keras keeps `GLOBAL_STATE_TRACKER` per thread, and `torch.compile` guards on it: every "
@@ -105,12 +103,7 @@ KNOWN_FAILURES: dict[str, dict[str, dict[str, str]]] = {
             "https://github.com/apache/mxnet/pull/17265",
         },
     },
-    "jax": {
-        "": COMPILED_FLOAT64,
-        "without x64": {
-            "float64": "JAX has float64 only if `jax_enable_x64` is set.",
-        },
-    },
+    "jax": {"": COMPILED_FLOAT64, "without x64": {"float64": "JAX has float64 only if `jax_enable_x64` is set."}},
     "mlx": {
         "": {
             **COMPILED_FLOAT64,

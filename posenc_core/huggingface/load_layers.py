@@ -11,16 +11,7 @@ from .._array_api.checks import check_items, check_type, shown
 from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..formats.values import integer, layer_count
-from .config import (
-    INTERVAL,
-    ROTATED,
-    check_size,
-    common_value,
-    contents,
-    find_text,
-    find_value,
-    is_translated,
-)
+from .config import INTERVAL, ROTATED, check_size, common_value, contents, find_text, find_value, is_translated
 from .facts.models import find_model
 from .indexer import INDEXER, find_indexer, layers_with_indexer
 from .load_rope import load_rope

@@ -8,16 +8,7 @@ import pytest
 
 import posenc_core
 from posenc_backends.cli.explorer.catalogue import KINDS, SCALINGS
-from posenc_backends.cli.explorer.controls import (
-    INNER,
-    NONE,
-    Number,
-    Numbers,
-    Words,
-    fields_of,
-    number_of,
-    views_of,
-)
+from posenc_backends.cli.explorer.controls import INNER, NONE, Number, Numbers, Words, fields_of, number_of, views_of
 from posenc_backends.cli.explorer.figures import decay
 from posenc_backends.cli.explorer.links import (
     controls_of,

@@ -72,11 +72,7 @@ SWEEP = [
     (
         e.RandomFourierFeatures,
         {"dim": 4, "mixture": ((0.5,), (1.5,))},
-        {
-            "scale": (1.0,),
-            "seed": (0,),
-            "mixture": (((0.5,), (math.nan,)), ((0.5,), (2.0**31,))),
-        },
+        {"scale": (1.0,), "seed": (0,), "mixture": (((0.5,), (math.nan,)), ((0.5,), (2.0**31,)))},
     ),
     (e.Rotary, {"head_dim": 4, "layout": "half"}, ROTATING),
     (

@@ -98,10 +98,7 @@ def test_layers_have_the_encoding_of_their_type():
 
 def test_layers_have_bases_of_their_own():
     config = GRANITE | {"layer_rope_theta": [0, 1e4, 5e4, 1e6]}
-    assert load_layers(config) == (
-        None,
-        *(Rotary(head_dim=64, layout="half", base=base) for base in (1e4, 5e4, 1e6)),
-    )
+    assert load_layers(config) == (None, *(Rotary(head_dim=64, layout="half", base=base) for base in (1e4, 5e4, 1e6)))
     with rejects(ValueError, "layer_rope_theta", "load_layers"):
         load_rope(config)
 

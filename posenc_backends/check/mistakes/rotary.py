@@ -70,10 +70,7 @@ def _factor_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
         yield Mistake(f"{name} missing", description, with_tables(_multiply(1 / by)))
         description = f"cosine and sine are multiplied by {factor:.6g} twice"
         yield Mistake(f"{name} squared", description, with_tables(_multiply(by)))
-        for words, change in (
-            ("sine", lambda cos, sin: (cos, sin / by)),
-            ("cosine", lambda cos, sin: (cos / by, sin)),
-        ):
+        for words, change in (("sine", lambda cos, sin: (cos, sin / by)), ("cosine", lambda cos, sin: (cos / by, sin))):
             description = f"the {words} lacks the factor {factor:.6g}, the other table has it"
             yield Mistake(f"{name} missing", description, with_tables(change))
     yield Mistake(f"{name} doubled", "cosine and sine are twice as large", with_tables(_multiply(2)))

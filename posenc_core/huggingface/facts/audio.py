@@ -134,10 +134,7 @@ _TABLE: dict[str, Facts] = {
         Buckets("both", "num_attention_heads", "num_buckets", "max_bucket_distance"),
         Lack("a gate of the bias, computed from the queries", "T5Bias.gate"),
     ),
-    "sew-d": (
-        _CONVOLUTIONS,
-        Disentangled(defaults={"pos_att_type": ("p2c", "c2p"), "position_buckets": 256}),
-    ),
+    "sew-d": (_CONVOLUTIONS, Disentangled(defaults={"pos_att_type": ("p2c", "c2p"), "position_buckets": 256})),
     "phi4_multimodal_audio": Lack(
         "a learned number for each head and offset, clipped at `bias_max_distance`", "OffsetBias"
     ),

@@ -161,10 +161,7 @@ _TABLE: dict[str, Facts] = {
         Part("decoder", SineGrid("mae", dim="decoder_hidden_size", name="patches")),
     ),
     # Windows.
-    "swin maskformer-swin donut-swin": (
-        Windows(),
-        _ABSOLUTE,
-    ),
+    "swin maskformer-swin donut-swin": (Windows(), _ABSOLUTE),
     "swin2sr": (LogarithmicWindows(halved=False), _ABSOLUTE),
     "swinv2": (LogarithmicWindows(), _ABSOLUTE),
     "focalnet": If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), CONVOLUTIONAL, default=False),

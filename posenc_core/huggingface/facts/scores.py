@@ -7,16 +7,7 @@ from typing import Any, NamedTuple, get_args
 
 from ..._array_api.checks import shown
 from ...attention.bias import Sides
-from ...encodings import (
-    Alibi,
-    DebertaBias,
-    DecomposedBias,
-    ShawBias,
-    SwinBias,
-    SwinV2Bias,
-    T5Bias,
-    TransformerXLBias,
-)
+from ...encodings import Alibi, DebertaBias, DecomposedBias, ShawBias, SwinBias, SwinV2Bias, T5Bias, TransformerXLBias
 from ...encodings.scoring.deberta import Terms
 from .kinds import Config, Found, Size, count_patches, size, sizes
 

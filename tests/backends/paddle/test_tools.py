@@ -41,9 +41,7 @@ def test_summary_counts_only_parameters():
 
 
 @pytest.mark.xfail(
-    raises=TypeError,
-    strict=True,
-    reason="On NumPy 2.4, Paddle 3.3 fails even for a `Sequential` of its own layers.",
+    raises=TypeError, strict=True, reason="On NumPy 2.4, Paddle 3.3 fails even for a `Sequential` of its own layers."
 )
 def test_flops():
     assert paddle.flops(Classifier(), [3, 5, 8]) > 0

@@ -15,12 +15,7 @@ LONGER = Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2.0, origin
 SHORT_AND_LONG = Rotary(
     head_dim=8,
     layout="half",
-    scaling=LongRoPE(
-        short_factor=(1.0,) * 4,
-        long_factor=(2.0,) * 4,
-        original_max_position_embeddings=16,
-        factor=4.0,
-    ),
+    scaling=LongRoPE(short_factor=(1.0,) * 4, long_factor=(2.0,) * 4, original_max_position_embeddings=16, factor=4.0),
 )
 OTHER_TABLES = "(asks for other tables than a traced layer holds|lies past the 16 that these frequencies of)"
 TOO_FAR = "`max_len` is {}, but position {} is asked for while the layer is traced; make it with `max_len={}` or more"
