@@ -26,8 +26,11 @@ def names_in(value):
 
 
 def tables():
-    """Return the types of models in each table at the top of a file, by the names of both."""
+    """Return the types of models in each table at the top of a file, by the names of both, and in each file of JSON."""
     found = {}
+    for path in HOME.rglob("*.json"):
+        names = names_in(ast.parse(path.read_text(encoding="utf-8"), mode="eval"))
+        found[path.relative_to(HOME).as_posix()] = TYPES.intersection(names)
     for path in HOME.rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:

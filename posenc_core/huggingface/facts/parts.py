@@ -21,61 +21,106 @@ _MEMORY = (
     Axial(),
 )
 
-# The encodings of such models beside those of their parts.
-_TABLE: dict[str, Facts] = {
-    "blt": (),
-    "clvp": Rows("decoder_config.max_text_tokens", "decoder_config.hidden_size", name="text"),
-    "cohere_asr": Part("decoder", Rows()),
-    "edgetam sam sam2 sam_hq": RANDOM,
-    "edgetam_video sam2_video": (RANDOM, *_MEMORY),
-    "edgetam_vision_model": (SineGrid("tatp22", "fpn_hidden_size"), SCALED),
-    "esmfold2": Lack(
-        "pairs of residues by learned vectors of their offsets, and RoPE by windows of atoms", "ResiduePairs"
+# For the models in `parts.json`, the keys of the configs inside, each with the type of a model whose config leaves it
+# out; `@` stands for the type of the whole, and a key alone for `key_config=@_key`.
+_TABLE = json.loads(Path(__file__).with_name("parts.json").read_text(encoding="utf-8"))
+# Likewise of models that have encodings beside those of their parts.
+_WITH_FACTS: dict[str, tuple[str, Facts]] = {
+    "blt": (
+        (
+            "decoder_config=@_local_decoder encoder_config=@_local_encoder global_config=@_global_transformer "
+            "patcher_config"
+        ),
+        (),
+    ),
+    "clvp": (
+        "decoder_config speech_config=@_encoder text_config=@_encoder",
+        Rows("decoder_config.max_text_tokens", "decoder_config.hidden_size", name="text"),
+    ),
+    "cohere_asr": ("encoder_config=parakeet_encoder", Part("decoder", Rows())),
+    "edgetam sam sam2 sam_hq": ("mask_decoder_config prompt_encoder_config vision_config=@_vision_model", RANDOM),
+    "edgetam_video sam2_video": (
+        "mask_decoder_config prompt_encoder_config vision_config=sam2_vision_model",
+        (RANDOM, *_MEMORY),
+    ),
+    "edgetam_vision_model": ("backbone_config=timm_wrapper", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
+    "esmfold2": (
+        "esmc_config=esmc",
+        Lack("pairs of residues by learned vectors of their offsets, and RoPE by windows of atoms", "ResiduePairs"),
     ),
     "florence2": (
-        *(
-            Table(
-                f"{what} of features",
-                lambda c: size(c, "vision_config.max_position_embeddings"),
-                "vision_config.embed_dim.-1",
-                parts=2,
-            )
-            for what in ("rows", "columns")
+        "text_config=bart vision_config=florence_vision",
+        (
+            *(
+                Table(
+                    f"{what} of features",
+                    lambda c: size(c, "vision_config.max_position_embeddings"),
+                    "vision_config.embed_dim.-1",
+                    parts=2,
+                )
+                for what in ("rows", "columns")
+            ),
+            Sines("interleaved", "vision_config.embed_dim.-1", name="frames"),
         ),
-        Sines("interleaved", "vision_config.embed_dim.-1", name="frames"),
     ),
-    "git": (Rows(), If("num_image_with_embedding", (None,), (), _VIDEO)),
-    "granite_docling": SineGrid("timm_interleaved", "text_config.hidden_size"),
-    "lightglue": Lack("a rotary encoding of keypoints, by a learned projection of their coordinates", "KeypointRotary"),
-    "moonshine_streaming": (Rope(), Rows(dim="encoder_config.hidden_size", name="frames that the decoder reads")),
-    "musicflamingo": Lack("a rotation of sounds by their times, before the text model", "TimeRotary"),
+    "git": ("vision_config=@_vision_model", (Rows(), If("num_image_with_embedding", (None,), (), _VIDEO))),
+    "granite_docling": ("text_config vision_config", SineGrid("timm_interleaved", "text_config.hidden_size")),
+    "lightglue": (
+        "keypoint_detector_config=superpoint",
+        Lack("a rotary encoding of keypoints, by a learned projection of their coordinates", "KeypointRotary"),
+    ),
+    "moonshine_streaming": (
+        "encoder_config",
+        (Rope(), Rows(dim="encoder_config.hidden_size", name="frames that the decoder reads")),
+    ),
+    "musicflamingo": (
+        "audio_config=audioflamingo3_encoder text_config=qwen2",
+        Lack("a rotation of sounds by their times, before the text model", "TimeRotary"),
+    ),
     "omdet-turbo": (
-        SineGrid("timm_interleaved", "d_model", "positional_encoding_temperature"),
-        Note("cells are numbered column by column, but flattened row by row: exact for square features alone"),
+        "backbone_config=timm_backbone text_config=clip_text_model",
+        (
+            SineGrid("timm_interleaved", "d_model", "positional_encoding_temperature"),
+            Note("cells are numbered column by column, but flattened row by row: exact for square features alone"),
+        ),
     ),
-    "pi0": Lack("sinusoids of the steps of a diffusion, between `min_period` and `max_period`", "Timestep.min_period"),
-    "sam2_vision_model": (SineGrid("tatp22", "fpn_hidden_size"), SCALED),
-    "sam3_tracker": RANDOM,
-    "sam3_tracker_video": (RANDOM, *_MEMORY),
-    "sam3_vision_model": (SineGrid("tatp22", "fpn_hidden_size"), SCALED),
-    "superglue": Lack("positions of keypoints, through a perceptron", "KeypointEncoding"),
+    "pi0": (
+        "dit_config=gemma vlm_config=paligemma",
+        Lack("sinusoids of the steps of a diffusion, between `min_period` and `max_period`", "Timestep.min_period"),
+    ),
+    "sam2_vision_model": ("backbone_config=sam2_hiera_det_model", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
+    "sam3_tracker": ("mask_decoder_config prompt_encoder_config vision_config=sam3_vision_model", RANDOM),
+    "sam3_tracker_video": (
+        "mask_decoder_config prompt_encoder_config vision_config=sam3_vision_model",
+        (RANDOM, *_MEMORY),
+    ),
+    "sam3_vision_model": ("backbone_config=sam3_vit_model", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
+    "superglue": (
+        "keypoint_detector_config=superpoint",
+        Lack("positions of keypoints, through a perceptron", "KeypointEncoding"),
+    ),
     "tvp": (
-        Rows(),
-        Rows("max_grid_row_position_embeddings", name="rows of cells"),
-        Rows("max_grid_col_position_embeddings", name="columns of cells"),
+        "backbone_config=resnet",
+        (
+            Rows(),
+            Rows("max_grid_row_position_embeddings", name="rows of cells"),
+            Rows("max_grid_col_position_embeddings", name="columns of cells"),
+        ),
     ),
-    "xclip": Rows("vision_config.num_frames", "vision_config.mit_hidden_size", name="frames"),
-    "zoedepth": Lack("sinusoids of patches in the head for depth", "DepthSinusoid"),
+    "xclip": (
+        "text_config=@_text_model vision_config=@_vision_model",
+        Rows("vision_config.num_frames", "vision_config.mit_hidden_size", name="frames"),
+    ),
+    "zoedepth": ("backbone_config=beit", Lack("sinusoids of patches in the head for depth", "DepthSinusoid")),
 }
 
 
-def _types(name: str, keys: dict[str, str | None]) -> dict[str, str]:
+def _types(name: str, keys: str) -> dict[str, str]:
     """Return the type of the part below each key of a model."""
-    return {key: (own or f"@_{key.removesuffix('_config')}").replace("@", name) for key, own in keys.items()}
+    pairs = (key.partition("=") for key in keys.replace("@", name).split())
+    return {key: own or f"{name}_{key.removesuffix('_config')}" for key, _, own in pairs}
 
 
-WHOLES = by_model_type(_TABLE)
-# The keys of the configs inside, each with the type of a model whose config leaves it out; `@` stands for the type of
-# the whole, and null for `@_key` with the key `key_config`.
-_KEYS = json.loads(Path(__file__).with_name("parts.json").read_text(encoding="utf-8"))
-PARTS = {name: _types(name, keys) for name, keys in by_model_type(_KEYS).items()}
+WHOLES = by_model_type({names: facts for names, (_, facts) in _WITH_FACTS.items()})
+_KEYS = by_model_type(_TABLE | {names: keys for names, (keys, _) in _WITH_FACTS.items()})
+PARTS = {name: _types(name, keys) for name, keys in _KEYS.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..._array_api.checks import shown
@@ -262,6 +262,25 @@ class Model(NamedTuple):
     squares_factor: bool = False
     note: Note | None = None
     quirks: Quirks = Quirks()
+
+
+_RECORDS: dict[str, Callable[..., Any]] = {
+    "indexer": Indexer, "note": Note, "pattern": Pattern, "prompt": Prompt, "query_factor": QueryFactor,
+    "quirks": Quirks,
+}  # fmt: skip
+
+
+def read_model(fields: Mapping[str, Any]) -> Model:
+    """Return the record with these fields, as JSON has them."""
+    records = {key: record(**_with_tuples(fields[key])) for key, record in _RECORDS.items() if key in fields}
+    if "types_key" in fields:
+        key, types = fields["types_key"]
+        records["types_key"] = (key, {int(number): name for number, name in types.items()})
+    return Model(**_with_tuples(fields) | records)
+
+
+def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
 
 
 def by_model_type(table: Mapping[str, T]) -> dict[str, T]:
