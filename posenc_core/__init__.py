@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .attention.masks import causal as causal
     from .attention.masks import padding as padding
     from .attention.masks import same_sequence as same_sequence
+    from .attention.masks import sliding_window as sliding_window
     from .attention.masks import valid_lengths as valid_lengths
     from .encodings import DualChunk as DualChunk
     from .encodings import Encoding as Encoding
@@ -71,7 +72,7 @@ else:  # importing all of them takes longer than importing NumPy
             "addition": "combine",
             "attention.attend": "attend attention_weights",
             "attention.blockwise": "attend_by_block",
-            "attention.masks": "causal padding same_sequence valid_lengths",
+            "attention.masks": "causal padding same_sequence sliding_window valid_lengths",
             "encodings": " ".join([*encodings.NAMES, "Encoding", "Placed"]),
             "encodings.write": "write_tables",
             "layers.backend": "Backend",

@@ -13,7 +13,7 @@ import keras
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
 from posenc_core.layers import Backend
-from posenc_core.layers.encoding_bytes import to_bytes
+from posenc_core.layers.encoding_bytes import Encodings, to_bytes
 
 from .backend import BACKEND, from_numpy
 from .state import ENCODING_KEY, check_encoding
@@ -78,7 +78,7 @@ class Module(keras.layers.Layer):
         return super().from_config({**config, **encodings})
 
     @property
-    def _saved_encoding(self) -> Encoding | None:
+    def _saved_encoding(self) -> Encodings:
         return next((getattr(self, name) for name in ENCODINGS if hasattr(self, name)), None)
 
     def save_own_variables(self, store: Any) -> None:
@@ -145,7 +145,9 @@ def _initial(parameter: Parameter, shape: tuple[int, ...], dtype: Any = None) ->
 
 
 def _revived(given: Any) -> Any:
-    """Return an encoding from its JSON; a layer that blocks share, from Keras's, or as it is."""
+    """Return an encoding from its JSON, or several; a layer that blocks share, from Keras's, or as it is."""
     if isinstance(given, Module):
         return given
+    if isinstance(given, list):
+        return tuple(map(_revived, given))
     return keras.saving.deserialize_keras_object(given) if "class_name" in given else Encoding.from_dict(given)

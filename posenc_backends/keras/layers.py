@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import keras
 
 from posenc_core import layers
+from posenc_core.layers.attention_checks import as_pair
 
 from .base import Layer, Module, check_not_ragged, register
 
@@ -68,7 +69,8 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
     ) -> None:
         super().__init__(num_hiddens, num_heads, dropout, bias, **options)
         self.bias, self.max_len = bias, options.get("max_len")
-        self.is_shared = options.get("position") is not self.position
+        given = as_pair(options.get("position"))
+        self.is_shared = any(isinstance(one, Module) for one in given)
 
     def __call__(self, *tokens: Any, mask: Any = None, **options: Any) -> Any:
         """Call the layer with `mask` as `visible`: Keras takes an argument `mask` for the padding of the result."""
@@ -122,10 +124,11 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         return layers.AttentionOutput(spec(queries.shape), weights, held)
 
     def get_config(self) -> dict[str, Any]:
-        position: Any = None if self.position is None else self.position.to_dict()
-        if self.is_shared:
-            position = self.scoring if self.rotary is None else self.rotary  # which Keras saves once for all blocks
+        parts = [one for one in (self.rotary, self.scoring) if one is not None]
+        if not self.is_shared:  # else layers, which Keras saves once for all blocks
+            parts = [one.encoding.to_dict() for one in parts]
+        position: Any = parts if len(parts) > 1 else parts[0] if parts else None
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
-        sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len}
+        sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len, "window": self.window}
         scale = {} if self.query_scale is None else {"query_scale": self.query_scale.to_dict()}
         return {**super().get_config(), **sizes, "position": position, **scale}

@@ -42,16 +42,16 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The encoding of positions."""
+        """The encoding of positions, or both."""
         return {"position": self.position}
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         """Refuse a state with another family of position; `rotary` and `scoring` refuse another one of their family."""
         _, _, unexpected_keys, _ = rest
-        if _layer_name(state.revived(local_metadata.get("position", self.position))) != _layer_name(self.position):
+        if _layer_names(state.revived(local_metadata.get("position", self.position))) != _layer_names(self.position):
             unexpected_keys += state.differences(self.metadata, local_metadata, prefix)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
-def _layer_name(position: Any) -> Any:
-    return getattr(position, "layer_name", position)
+def _layer_names(position: Any) -> Any:
+    return [getattr(one, "layer_name", one) for one in (position if isinstance(position, tuple) else [position])]

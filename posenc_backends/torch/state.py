@@ -9,7 +9,7 @@ import torch
 
 from posenc_core.encodings import Encoding
 
-Metadata = Mapping[str, Encoding | str | None]
+Metadata = Mapping[str, Any]  # encodings, pairs of them, words or None
 
 
 def describe(metadata: Metadata, state: Any, prefix: str) -> None:
@@ -28,6 +28,8 @@ def differences(metadata: Metadata, saved: Any, prefix: str) -> Iterator[str]:
 
 def revived(saved: Any) -> Any:
     """Return the encoding that metadata describe; the metadata as they are if it is not known here."""
+    if isinstance(saved, list):
+        return tuple(map(revived, saved))
     try:
         return Encoding.from_dict(saved) if isinstance(saved, dict) else saved
     except (TypeError, ValueError):
@@ -77,5 +79,7 @@ def found_parameters(layer: Any, names: tuple[Any, ...]) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in names}
 
 
-def _plain(value: Encoding | str | None) -> Any:
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
     return value.to_dict() if isinstance(value, Encoding) else value

@@ -7,7 +7,8 @@ from typing import Any
 
 from .._array_api.checks import check_integer, check_numbers, check_rank, check_rows, named
 from .._array_api.comparison import Relation, compared, differs
-from .._array_api.namespace import Array, namespace_of
+from .._array_api.namespace import Array, distance, namespace_of, paired
+from ..positions.sequences import LIMIT
 
 
 def causal(query_positions: Array, key_positions: Array) -> Any:
@@ -33,6 +34,42 @@ def causal_checked(query_positions: Array, key_positions: Array) -> Any:
     visible = _compared(operator.ge, query_positions, key_positions)
     batched = len(query_positions.shape) + len(key_positions.shape) > 2
     return namespace_of(visible).expand_dims(visible, axis=1) if batched else visible
+
+
+def sliding_window(query_positions: Array, key_positions: Array, window: int) -> Any:
+    """Hide the keys that are `window` or more positions away from each query, before it and after it.
+
+    With `causal` a query sees the last `window` tokens, itself included, as with `sliding_window` in configs.
+
+    Args:
+        query_positions: integers or real numbers, `(queries,)` or `(batch, queries)`.
+        key_positions: likewise, `(keys,)` or `(batch, keys)`.
+        window: the number of tokens that a query sees on each side, itself included.
+    Returns:
+        Array of bools, `(queries, keys)`, or with a batch `(batch, 1, queries, keys)`.
+    Raises:
+        TypeError: if positions are not arrays of numbers, or `window` is not an integer.
+        ValueError: if `window` is not positive.
+    Source: Beltagy et al. 2020, section 3.1 (arXiv:2004.05150); Jiang et al. 2023, section 2 (arXiv:2310.06825).
+
+    >>> import numpy as np
+    >>> sliding_window(np.arange(3), np.arange(3), 2).astype(int)
+    array([[1, 1, 0],
+           [1, 1, 1],
+           [0, 1, 1]])
+    """
+    window = check_integer("window", window)
+    both = {"query_positions": query_positions, "key_positions": key_positions}
+    _check_both(both)
+    return named(lambda: sliding_window_checked(query_positions, key_positions, window), both)
+
+
+def sliding_window_checked(query_positions: Array, key_positions: Array, window: int) -> Any:
+    """Return `sliding_window` of checked arguments."""
+    far = distance(*paired(query_positions, key_positions))
+    xp, batched = namespace_of(far), len(query_positions.shape) + len(key_positions.shape) > 2
+    visible = far < xp.full_like(far, min(window, LIMIT - 1))
+    return xp.expand_dims(visible, axis=1) if batched else visible
 
 
 def valid_lengths(valid_lens: Array, key_positions: Array) -> Any:

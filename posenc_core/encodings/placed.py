@@ -10,8 +10,19 @@ from typing import Any
 import numpy as np
 
 from .._array_api.checks import check_positions_shape, check_type, shown
-from .._array_api.namespace import A, Array, Weights, aligned, dtype_name, in_float32, is_floating, shape_of
-from ..attention.attend import AttentionInputs, Position
+from .._array_api.namespace import (
+    A,
+    Array,
+    Weights,
+    aligned,
+    dtype_name,
+    dtype_of,
+    in_float32,
+    is_floating,
+    namespace_of,
+    shape_of,
+)
+from ..attention.attend import AttentionInputs, Position, grouped
 from ..attention.relative import Positions
 from ..positions.sequences import as_array_like, from_array
 from .attention_encoding import AttentionEncoding, QueryKeyEncoding
@@ -179,6 +190,45 @@ class AtRows(RotatedTokens):
 
     def products(self, q: Array, k: Array) -> Array:
         return self.encoding.products(q, k, self.query_positions, self.key_positions)
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedAndBiased(Position):
+    """A rotary and a scoring encoding together; unchecked.
+
+    Args:
+        rotation: the first, which rotates queries and keys or says how they are rotated.
+        bias: the second, which adds to their scores.
+        tokens: queries and keys before the rotation, which the second looks at; None if it looks at positions alone.
+    """
+
+    rotation: Position
+    bias: Position
+    tokens: tuple[Any, Any] | None = None
+
+    @property
+    def needs_scores(self) -> bool:
+        return self.rotation.needs_scores or self.bias.needs_scores
+
+    @property
+    def query_rotations(self) -> int:
+        return self.rotation.query_rotations
+
+    def rotate(self, q: A, k: A) -> tuple[A, A]:
+        return self.rotation.rotate(q, k)
+
+    def products(self, q: Array, k: Array) -> Array:
+        return self.rotation.products(q, k)
+
+    def scores(self, content: AttentionInputs) -> Array | None:
+        if self.tokens is not None:
+            xp, scores = namespace_of(content.scores), content.scores
+            q, k = (xp.astype(x, dtype_of(scores)) for x in self.tokens)
+            content = AttentionInputs(q, grouped(k, q), scores)
+        return self.bias.scores(content)
+
+    def values(self, attention: Array) -> Array | None:
+        return self.bias.values(attention)
 
 
 @dataclass(frozen=True, eq=False)

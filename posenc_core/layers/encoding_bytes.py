@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +12,21 @@ import numpy.typing as npt
 from .._array_api.checks import shown
 from ..encodings import Encoding
 
+Encodings: TypeAlias = Encoding | tuple[Encoding, ...] | None
 
-def to_bytes(encoding: Encoding | None) -> npt.NDArray[np.uint8]:
-    """Return the JSON of an encoding, or of none, as an array of bytes.
+
+def to_bytes(encoding: Encodings) -> npt.NDArray[np.uint8]:
+    """Return the JSON of an encoding, of several or of none, as an array of bytes.
 
     >>> from posenc_core import Alibi
     >>> bytes(to_bytes(Alibi(num_heads=2)))[:16]
     b'{"kind": "Alibi"'
     """
-    return np.frombuffer(json.dumps(None if encoding is None else encoding.to_dict()).encode(), np.uint8)
+    return np.frombuffer(json.dumps(encoding, default=lambda one: one.to_dict()).encode(), np.uint8)
 
 
-def from_bytes(name: str, saved: Any) -> Encoding | None:
-    """Return the encoding that `to_bytes` wrote, or None.
+def from_bytes(name: str, saved: Any) -> Encodings:
+    """Return what `to_bytes` wrote: an encoding, several or None.
 
     Args:
         name: of the array in its file, for errors.
@@ -44,6 +46,8 @@ def from_bytes(name: str, saved: Any) -> Encoding | None:
         raise ValueError(
             f"`{name}` must be an encoding as it is saved, the bytes of its JSON, got {shown(saved)}."
         ) from error
+    if isinstance(found, list):
+        return tuple(map(Encoding.from_dict, found))
     return None if found is None else Encoding.from_dict(found)
 
 

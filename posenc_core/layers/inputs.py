@@ -198,8 +198,8 @@ def end_of(given: Given, start: Given, length: Size) -> int:
     return (start if isinstance(start, int) else int(start.max(initial=0))) + length
 
 
-def learned_by(encoding: Encoding) -> str:
-    """Return the name of an encoding in saved states: its repr without what changes no number of a trained layer."""
+def learned_by(encoding: Encoding | tuple[Encoding, ...]) -> str:
+    """Return the name of encodings in saved states: their repr without what changes no number of a trained layer."""
     return re.sub(", (max_len|std)=[^,)]*", "", repr(encoding))
 
 

@@ -13,7 +13,6 @@ from .._array_api.checks import (
     check_integer,
     check_not_masked,
     check_rank,
-    check_type,
     check_width,
     host_array,
     is_static,
@@ -22,12 +21,13 @@ from .._array_api.checks import (
 from .._array_api.namespace import namespace_of, shape_of
 from ..attention import Dropout, check_mask, merge_heads, split_heads
 from ..attention.attend import Additions, attend_checked, weights_checked
-from ..attention.masks import all_of, causal_checked, valid_lengths_checked
-from ..encodings import Encoding, QueryEncoding
+from ..attention.masks import all_of, causal_checked, sliding_window_checked, valid_lengths_checked
+from ..encodings import QueryEncoding
 from ..encodings.attention_encoding import AttentionEncoding
-from ..encodings.placed import AtRows, RotatedTokens
+from ..encodings.placed import AtRows, RotatedAndBiased, RotatedTokens
 from ..positions.sequences import arange_like
 from .attention_bias import AttentionBias
+from .attention_checks import as_pair, check_attention, check_query_scale
 from .backend import Backend, Given, Tensor
 from .base import Documented
 from .inputs import as_integers, check_valid_lens, host_values
@@ -47,7 +47,8 @@ class AttentionOutput(NamedTuple):
         result: shape `(batch, queries, num_hiddens)`.
         weights: attention weights before dropout, `(batch, num_heads, queries, keys)`; () if not requested.
         cache: keys (rotated by a rotary encoding, unless it remaps positions) and values of all tokens so far, each of
-            shape `(batch, num_kv_heads, length, head_dim)`, keys of `PoPE` twice as wide; () if not requested.
+            shape `(batch, num_kv_heads, length, head_dim)`, keys of `PoPE` twice as wide; () if not requested. Keys
+            are not rotated beside a scoring encoding that looks at them.
     """
 
     result: Any
@@ -63,13 +64,17 @@ class MultiHeadAttention(Documented):
         num_heads: number of heads; divides `num_hiddens`.
         dropout: probability of dropping an attention weight in training.
         bias: whether the projections `W_q`, `W_k`, `W_v`, `W_o` have a bias.
-        position: a rotary or scoring encoding, or a layer with one; blocks with the same layer share its table.
-            With one that remaps positions, like `SelfExtend`, calls need `causal=True`.
+        position: a rotary or scoring encoding, a layer with one, or a pair of a rotary and a scoring one; blocks with
+            the same layer share its table. With one that remaps positions, like `SelfExtend`, calls need `causal=True`.
+            In a pair, a scoring encoding that looks at queries and keys sees them before the rotation, and a cache
+            has keys that are not rotated yet; where rotary positions have several axes, it counts the tokens.
         num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
         query_scale: the factor of queries as a function of their position, which multiplies them after any rotation; of
             the terms that `position` adds to scores, those that use queries grow with it.
         max_len: number of positions in the tables of a rotary encoding at the start, as in `RotaryEmbedding`, and of
             `query_scale`; eager calls beyond it grow the tables.
+        window: a query sees keys that are fewer positions away than this, as by `sliding_window`; with `causal=True`
+            the last `window` tokens, itself included. By default all.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `position` is neither rotary nor scoring, or a layer of another framework, or `query_scale` is
@@ -87,7 +92,8 @@ class MultiHeadAttention(Documented):
     num_hiddens: int
     num_heads: int
     num_kv_heads: int
-    position: AttentionEncoding | None
+    position: AttentionEncoding | tuple[AttentionEncoding, AttentionEncoding] | None
+    rotates_in_attention: bool
     dropout: Any
     W_q: Callable[[Tensor], Tensor]
     W_k: Callable[[Tensor], Tensor]
@@ -97,6 +103,7 @@ class MultiHeadAttention(Documented):
     scoring: Any
     scaling: Any
     query_scale: QueryEncoding | None
+    window: int | None
     # from the adapter, as in every layer (`AdapterLayer`), and its classes of the parts
     backend: Backend
     prepare: Callable[[Tensor, int | None], Tensor]
@@ -117,40 +124,52 @@ class MultiHeadAttention(Documented):
         num_kv_heads: int | None = None,
         max_len: int | None = None,
         query_scale: QueryEncoding | None = None,
+        window: int | None = None,
         **native: Any,
     ) -> None:
         super().__init__(**native)  # of the adapter's module
-        shared = position if isinstance(position, RotaryEmbedding | AttentionBias) else None
-        if shared is not None and type(shared.backend) is not type(self.backend):
-            raise TypeError(
-                f"`position` must be a layer of the framework that attends, got {shown(position)} of another; "
-                "give its `encoding`."
-            )
-        if shared is not None:
-            self.backend.check_shared(shared)
-        encoding = position if shared is None else shared.encoding
-        num_hiddens, num_heads, self.num_kv_heads = check_attention(num_hiddens, num_heads, encoding, num_kv_heads)
+        given = as_pair(position)
+        shared = [self._checked_layer(one) for one in given]
+        encodings = tuple([one if layer is None else layer.encoding for one, layer in zip(given, shared, strict=True)])
+        num_hiddens, num_heads, self.num_kv_heads = check_attention(num_hiddens, num_heads, encodings, num_kv_heads)
         check_dropout(dropout)
         bias = check_flag("bias", bias)
-        self.num_hiddens, self.num_heads, self.position = num_hiddens, num_heads, encoding
+        self.window = None if window is None else check_integer("window", window)
+        self.num_hiddens, self.num_heads = num_hiddens, num_heads
+        self.position = encodings if len(encodings) > 1 else encodings[0] if encodings else None
         narrow = self.num_kv_heads * num_hiddens // num_heads
         parts = self.part_options(**native)
         for name, out in (("W_q", num_hiddens), ("W_k", narrow), ("W_v", narrow), ("W_o", num_hiddens)):
             setattr(self, name, self.backend.linear(num_hiddens, out, bias, **parts.get(name, {})))
         self.dropout = self.backend.dropout(dropout)
-        rotary = scoring = None
-        if shared is not None:  # it may be an empty container, which is false
-            rotary, scoring = (None, shared) if encoding.adds_scores else (shared, None)
-        elif encoding is not None and encoding.adds_scores:
-            scoring = self.scoring_layer(encoding, **parts.get("scoring", {}))
-        elif encoding is not None:
-            rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
-        self.rotary, self.scoring, scaling = rotary, scoring, None
+        rotary = scoring = scaling = None
+        for encoding, layer in zip(encodings, shared, strict=True):
+            if encoding.adds_scores:  # a layer may be an empty container, which is false
+                scoring = self.scoring_layer(encoding, **parts.get("scoring", {})) if layer is None else layer
+            elif layer is None:
+                rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
+            else:
+                rotary = layer
+        self.rotary, self.scoring = rotary, scoring
+        sees_tokens = len(encodings) > 1 and encodings[1].uses_content
+        self.rotates_in_attention = rotary is not None and (sees_tokens or encodings[0].needs_attention)
         if query_scale is not None:
-            check_query_scale(query_scale, encoding, num_heads)
-            rows = encoding.longest if max_len is None and encoding is not None else max_len
+            check_query_scale(query_scale, encodings, num_heads)
+            rows = encodings[0].longest if max_len is None and encodings else max_len
             scaling = self.scaling_layer(query_scale, max_len=rows, **parts.get("rotary", {}))
         self.query_scale, self.scaling = query_scale, scaling
+
+    def _checked_layer(self, position: Any) -> Any:
+        """Return the layer that is given as a position; None if it is none. Raise unless blocks can share it."""
+        if not isinstance(position, RotaryEmbedding | AttentionBias):
+            return None
+        if type(position.backend) is not type(self.backend):
+            raise TypeError(
+                f"`position` must be a layer of the framework that attends, got {shown(position)} of another; "
+                "give its `encoding`."
+            )
+        self.backend.check_shared(position)
+        return position
 
     def attend(  # noqa: PLR0913 - all that can be said of a call
         self,
@@ -195,8 +214,10 @@ class MultiHeadAttention(Documented):
             q = self._heads("W_q", queries, self.num_heads)  # (batch, heads, queries, head_dim)
             k = self._heads("W_k", keys, self.num_kv_heads)
             v = self._heads("W_v", values, self.num_kv_heads)
-            encoding = None if self.rotary is None else self.rotary.encoding
-            at = token_positions(q, k, start, (positions, key_positions), cache, encoding, self.backend)
+            encoding, kind = None if self.rotary is None else self.rotary.encoding, (1, 1)
+            if encoding is not None:
+                kind = 1 if self.rotates_in_attention else encoding.widening, encoding.num_axes
+            at = token_positions(q, k, start, (positions, key_positions), cache, kind, self.backend)
             at = at._replace(is_one_sequence=is_one_sequence or at.is_one_length(q))
             self.check_order(causal)
             q, k = self._rotate(q, k, at)
@@ -207,6 +228,7 @@ class MultiHeadAttention(Documented):
             position, keys_mask = self._position(q, k, at), native.pop("keys_mask", None)
             hides_later = causal and not at.is_last
             is_causal = hides_later and at.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
+            is_causal = is_causal and (self.window is None or at.is_within(self.window))
             visible = self._visible(q, at, valid_lens, mask, hides_later and not is_causal, keys_mask)
             added = Additions(position, mask=visible)
             mixed = attend_checked(q, k, v, added, is_causal=is_causal, dropout=self.active_dropout(**native))
@@ -262,7 +284,7 @@ class MultiHeadAttention(Documented):
 
     def _rotate(self, q: Tensor, k: Tensor, at: TokenPositions) -> tuple[Tensor, Tensor]:
         """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length."""
-        if self.rotary is None or self.rotary.encoding.needs_attention:
+        if self.rotary is None or self.rotates_in_attention:
             return q, k
         limit = self.rotary.encoding.max_seq_len
         options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
@@ -284,19 +306,27 @@ class MultiHeadAttention(Documented):
 
     def _position(self, q: Tensor, k: Tensor, at: TokenPositions) -> Tensor:
         """Return the encoding at the positions of queries and all keys, if it acts in attention; else None."""
-        batch, length, count = at.sizes
+        bias = rotation = None
         if self.scoring is not None:
+            (batch, length, count), order = at.sizes, at if at.axes == 1 else at.in_order()
             self.scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
-            return self.scoring.at(q, (length, count), batch, at.start, at.positions, at.key_positions)
-        if self.rotary is not None and self.rotary.encoding.widening > 1:
-            return RotatedTokens(self.rotary.encoding)
-        if self.rotary is None or not self.rotary.encoding.needs_attention:
-            return None
+            bias = self.scoring.at(q, (length, count), batch, order.start, order.positions, order.key_positions)
+        if self.rotary is not None and self.rotates_in_attention:
+            rotation = self._rotation(q, k, at)
+        elif self.rotary is not None and self.rotary.encoding.widening > 1:
+            rotation = RotatedTokens(self.rotary.encoding)
+        if bias is None or rotation is None:
+            return rotation if bias is None else bias
+        return RotatedAndBiased(rotation, bias, (q, k) if bias.encoding.uses_content else None)
+
+    def _rotation(self, q: Tensor, k: Tensor, at: TokenPositions) -> AtRows:
+        """Return the rotary encoding at the rows of queries and all keys, for attention to rotate them."""
         layer, encoding = self.rotary, self.rotary.encoding
         layer.prepare(q, None)
         encoding = encoding.at(at.seq_len) if encoding.max_seq_len and at.seq_len > encoding.max_seq_len else encoding
         rows = layer.rows(q, at.start, at.positions, -2, encoding), layer.rows(k, 0, at.key_positions, -2, encoding)
-        return AtRows(encoding, *rows, {}, partial(layer.rotate_by, seq_axis=-2), *at.arrays(q, self.backend))
+        learned = {name: layer.arrays[name] for name in encoding.parameters()}
+        return AtRows(encoding, *rows, learned, partial(layer.rotate_by, seq_axis=-2), *at.arrays(q, self.backend))
 
     def _visible(
         self, q: Tensor, at: TokenPositions, valid_lens: Given, mask: Tensor, is_causal: bool, keys_mask: Tensor
@@ -311,6 +341,8 @@ class MultiHeadAttention(Documented):
             masks.append(valid_lengths_checked(lengths, arange_like(keys, like=q)))
         if is_causal:
             masks.append(causal_checked(*at.in_order().arrays(q, self.backend)))
+        if self.window is not None and not at.is_within(self.window):
+            masks.append(sliding_window_checked(*at.in_order().arrays(q, self.backend), self.window))
         if mask is not None:
             mask = host_array("mask", mask) if isinstance(mask, (list, tuple)) else mask
             check_mask(mask, (batch, self.num_heads, queries, keys))
@@ -324,33 +356,3 @@ class MultiHeadAttention(Documented):
             xp = namespace_of(q)
             masks.append(xp.expand_dims(xp.expand_dims(keys_mask, axis=1), axis=1))
         return all_of(*masks) if masks else None
-
-
-def check_attention(
-    num_hiddens: int, num_heads: int, position: Encoding | None, num_kv_heads: int | None = None
-) -> tuple[int, int, int]:
-    """Return width, heads, and heads of keys and values; raise unless they divide and the encoding fits."""
-    num_hiddens, num_heads = check_integer("num_hiddens", num_hiddens), check_integer("num_heads", num_heads)
-    if num_hiddens % num_heads:
-        raise ValueError(f"`num_hiddens` must be a multiple of `num_heads` {num_heads}, got {num_hiddens}.")
-    if not isinstance(position, AttentionEncoding | None):
-        raise TypeError(
-            f"`position` must be a rotary or scoring encoding or None, got {shown(position)}; "
-            "PositionalEncoding adds the others to tokens."
-        )
-    num_kv_heads = num_heads if num_kv_heads is None else check_integer("num_kv_heads", num_kv_heads)
-    if num_heads % num_kv_heads:
-        divisors = ", ".join(str(n) for n in range(1, min(num_heads, 128) + 1) if num_heads % n == 0)
-        raise ValueError(f"`num_kv_heads` must divide `num_heads` {num_heads}, as {divisors} do, got {num_kv_heads}.")
-    if position is not None:
-        position.check_sizes(num_hiddens // num_heads, num_heads, num_kv_heads)
-    return num_hiddens, num_heads, num_kv_heads
-
-
-def check_query_scale(query_scale: QueryEncoding, position: Encoding | None, num_heads: int) -> None:
-    """Raise unless it multiplies queries of so many heads, and a position is one number."""
-    check_type("query_scale", query_scale, QueryEncoding, "a QueryScale, a LearnedQueryScale or None")
-    if getattr(query_scale, "num_heads", num_heads) != num_heads:
-        raise ValueError(f"`query_scale` must have `num_heads` {num_heads}, got {shown(query_scale)}.")
-    if position is not None and position.num_axes > 1:
-        raise ValueError(f"`query_scale` needs positions of one axis, got {shown(position)}; leave one of them out.")

@@ -8,7 +8,6 @@ import numpy as np
 
 from .._array_api.checks import host_array, is_specialized
 from .._array_api.namespace import Array, shape_of
-from ..encodings.attention_encoding import QueryKeyEncoding
 from ..positions.sequences import LIMIT, arange_like, counted_from
 from .backend import Backend, Given, Tensor
 from .inputs import cached_length, end_of, parse_positions, parse_start
@@ -81,6 +80,12 @@ class TokenPositions(NamedTuple):
         are_numbers = type(queries) is type(keys) is type(self.start) is int and self.positions is self.key_positions
         return are_numbers and queries == 1 and self.positions is None and self.start + 1 >= keys
 
+    def is_within(self, window: int) -> bool:
+        """Return whether all keys are known to be fewer positions away from each query than `window`."""
+        _, queries, keys = self.sizes
+        are_numbers = type(queries) is type(keys) is type(self.start) is int and self.positions is self.key_positions
+        return are_numbers and self.positions is None and max(self.start + queries, keys - self.start) <= window
+
     @property
     def seq_len(self) -> int:
         """The length of the sequence, as far as its numbers are known where code is traced."""
@@ -94,7 +99,7 @@ def token_positions(
     start: Given,
     positions: tuple[Tensor, Tensor],
     cache: Any,
-    encoding: QueryKeyEncoding | None,
+    kind: tuple[int, int],
     backend: Backend,
 ) -> TokenPositions:
     """Return the positions of queries and keys, `(batch, heads, length, head_dim)`; new keys follow the cache.
@@ -104,12 +109,12 @@ def token_positions(
         start: of the queries.
         positions: those of the queries and of the keys, or None for both.
         cache: keys and values of earlier tokens.
-        encoding: the one that is applied to queries and keys, if any.
+        kind: how many times as wide as tokens cached keys are, and the number of axes that a position has.
         backend: of the layer.
     """
     batch, _, queries, _ = shape_of(q)
     start = start if type(start) is int and 0 <= start < LIMIT else parse_start(start, batch, backend)
-    widening, axes = (1, 1) if encoding is None else (encoding.widening, encoding.num_axes)
+    widening, axes = kind
     cached = 0 if cache is None else cached_length(cache, start, k, widening)
     sizes = batch, queries, shape_of(k)[2] + cached
     of_queries, of_keys = positions

@@ -28,7 +28,7 @@ MADE = {
     "AttentionBias": {"encoding": ALIBI},
     "MultiHeadAttention": {
         "num_hiddens": 8, "num_heads": 2, "dropout": 0.0, "bias": False, "position": ROTARY, "num_kv_heads": 1,
-        "query_scale": SCALE, "max_len": 9,
+        "query_scale": SCALE, "max_len": 9, "window": 2,
     },
 }  # fmt: skip
 CALLED = {

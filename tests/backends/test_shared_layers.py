@@ -62,7 +62,7 @@ def test_learned_layers_are_shared_or_rejected(on, layer_name, encoding):
 
 def test_other_layers_are_rejected(on):
     backend = on.backend
-    with pytest.raises(TypeError, match="`position` must be a rotary or scoring encoding or None, got"):
+    with pytest.raises(TypeError, match="`position` must be a rotary or scoring encoding, a pair of them or None, got"):
         backend.MultiHeadAttention(8, 2, position=backend.PositionalEncoding(8))
     with pytest.raises(ValueError, match="`position` must have `head_dim` 2, num_hiddens / num_heads, got Rotary"):
         backend.MultiHeadAttention(8, 4, position=backend.RotaryEmbedding(ROTARY))

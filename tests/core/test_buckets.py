@@ -8,7 +8,7 @@ from posenc_core import Alibi, T5Bias
 from posenc_core.attention.bias import sandwich_sums
 from posenc_core.attention.buckets import gather_by_head, index_by_offset, index_by_pair, t5_buckets, window_index
 from posenc_core.attention.coordinate_mlp import log_coordinates
-from posenc_core.layers.multi_head_attention import check_attention
+from posenc_core.layers.attention_checks import check_attention
 
 from ..errors import rejects
 
@@ -83,7 +83,7 @@ def test_offsets_that_are_looked_up_are_integers_of_any_library(backend):
 @pytest.mark.parametrize(("heads", "named"), [(12, "1, 2, 3, 4, 6, 12"), (256, "1, 2, 4, 8, 16, 32, 64, 128")])
 def test_the_numbers_of_heads_that_divide_others_are_named_up_to_128(heads, named):
     with rejects(ValueError, "num_kv_heads", f"as {named} do"):
-        check_attention(heads, heads, None, 5)
+        check_attention(heads, heads, (), 5)
 
 
 @pytest.mark.parametrize("base", [1, 0.5])

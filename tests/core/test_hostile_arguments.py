@@ -25,6 +25,7 @@ CALLS = {
     p.attention_weights: {"q": X, "k": X, "position": PLACED, "bias": PAIRS[:, :1], "mask": np.ones((3, 3), bool)},
     p.attend_by_block: ATTEND | {"position": PLACED, "bias": PAIRS[:, :1], "mask": p.causal, "block": 2},
     p.causal: {"query_positions": ROW, "key_positions": ROW},
+    p.sliding_window: {"query_positions": ROW, "key_positions": ROW, "window": 2},
     p.combine: {"x": X, "rows": np.ones((3, 4), np.float32), "how": "add", "out": np.empty_like(X)},
     p.counted_from: {"start": np.array([0, 1]), "length": 3},
     p.from_cu_seqlens: {"cu_seqlens": [0, 2, 4], "length": 5},

@@ -181,7 +181,8 @@ class MultiHeadAttentionView(View, layers.MultiHeadAttention):
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return the result; a cache has keys and values, `(batch, num_kv_heads, length, head_dim)`."""
         width, cache = self.num_hiddens // self.num_heads, arguments["cache"]
-        widths = (width if self.rotary is None else width * self.rotary.encoding.widening, width)
+        is_wide = self.rotary is not None and not self.rotates_in_attention
+        widths = (width * self.rotary.encoding.widening if is_wide else width, width)
         cache = cache and tuple(
             SymbolArray(x, (None, self.num_kv_heads, None, own), self.layer.dtype)
             for x, own in zip(cache, widths, strict=True)
