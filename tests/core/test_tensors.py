@@ -7,6 +7,7 @@ import pytest
 from posenc_backends.cli.relayout.projections import check_partners, order_of, projections
 
 from ..errors import rejects
+from .load_cases import load_cases
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 3, "head_dim": 8, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -34,53 +35,11 @@ def test_usual_names_are_known():
     assert order_of("model.layers.0.self_attn.q_proj.input_scale", "F32", (1,), found) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "shape", "dtype", "message"),
-    [
-        ("self_attn.q_proj.weight", (32, 2), "BF16", "must have shape (32, 3) by the config, got (32, 2)."),
-        ("self_attn.q_proj.weight", (32, 3, 1), "BF16", "must have shape (32, 3) by the config, got (32, 3, 1)."),
-        ("self_attn.q_proj.weight", (32,), "BF16", "must have shape (32, 3) by the config, got (32,)."),
-        ("self_attn.q_proj.weight", (32, 0), "BF16", "must have shape (32, 3) by the config, got (32, 0)."),
-        ("self_attn.q_proj.weight", (1,), "BF16", "must have shape (32, 3) by the config, got (1,)."),
-        ("self_attn.q_proj.weight", (), "BF16", "must have shape (32, 3) by the config, got ()."),
-        ("self_attn.q_proj.base_layer.weight", (3, 32), "BF16", "must have shape (32, 3) by the config, got (3, 32)."),
-        ("self_attn.q_proj.bias", (32, 1), "BF16", "must have shape (32,) by the config, got (32, 1)."),
-        ("self_attn.k_proj.lora_B.bias", (16, 2), "BF16", "must have shape (16,) by the config, got (16, 2)."),
-        (
-            "self_attn.q_norm.weight",
-            (8, 4),
-            "BF16",
-            "must have shape (8,) or (32,) or (4, 8) by the config, got (8, 4).",
-        ),
-        ("self_attn.q_proj.weight", (48, 3), "BF16", "must have shape (32, 3) by the config, got (48, 3)."),
-        ("self_attn.k_proj.bias", (32,), "BF16", "must have shape (16,) by the config, got (32,)."),
-        ("self_attn.q_norm.weight", (16,), "BF16", "must have shape (8,) or (32,) or (4, 8) by the config, got (16,)."),
-        ("self_attn.k_proj.lora_B.weight", (8, 2), "F32", "must have shape (16, *) by the config, got (8, 2)."),
-        (
-            "self_attn.q_proj.qweight",
-            (32, 3),
-            "I32",
-            "is quantized (I32); convert the checkpoint before quantizing it.",
-        ),
-        ("self_attn.o_proj.scales", (32, 3), "F16", "is quantized (F16)"),
-        ("self_attn.k_proj.weight_scale_inv", (32, 3), "F32", "is quantized (F32)"),
-        ("self_attn.q_proj.weight", (32, 3), "U8", "is quantized (U8)"),
-        ("self_attn.q_proj.weight.absmax", (32,), "F32", "is quantized (F32)"),
-        ("self_attn.W_pack.weight", (96, 3), "F32", "may hold queries or keys, but their order is unknown"),
-        ("self_attn.qkv_proj.weight", (64, 3), "F32", "may hold queries or keys, but their order is unknown"),
-        ("attn.c_attn.weight", (96, 3), "F32", "may hold queries or keys"),
-        ("self_attn.indexer.k_norm.weight", (8,), "F32", "may hold queries or keys"),
-        ("cross_attn.q_proj.weight", (32, 3), "F32", "may hold queries or keys"),
-        ("linear_attn.in_proj.weight", (32, 3), "F32", "may hold queries or keys"),
-        ("attn1.to_q.weight", (32, 3), "F32", "may hold queries or keys"),
-        ("mixer.q_proj.weight", (32, 3), "F32", "may hold queries or keys"),
-        ("attn_q.weight", (32, 3), "F32", "may hold queries or keys"),
-    ],
-)
+@pytest.mark.parametrize(("name", "shape", "dtype", "message"), load_cases("tensors")["unsupported"])
 def test_unsupported_tensors_are_named(name, shape, dtype, message):
     full = f"model.layers.1.{name}"
     with pytest.raises(ValueError, match=re.escape(f"`{full}` {message}")):
-        order_of(full, dtype, shape, projections(LLAMA, source="interleaved", target="half"))
+        order_of(full, dtype, tuple(shape), projections(LLAMA, source="interleaved", target="half"))
 
 
 def test_without_a_hidden_size_any_width_but_0_is_allowed():
