@@ -9,6 +9,8 @@ import jax
 from jax import Array
 from jax import numpy as jnp
 
+from posenc_core.layers.base import unchangeable
+
 
 class Module:
     """An immutable pytree: the attributes named in `children` lead to its parameters, the others are static."""
@@ -21,7 +23,7 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in vars(self):
-            raise AttributeError(f"`{name}` of a {type(self).__name__} cannot be changed; create another.")
+            raise AttributeError(unchangeable(name, self))
         super().__setattr__(name, value)
 
     def _flattened(self) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:

@@ -27,12 +27,33 @@ if TYPE_CHECKING:
         """Return a decorator of `__call__`, which every framework passes on to `method`: editors complete calls."""
 
 
+FIXED = frozenset({  # attributes that tables, parts or parameters of a layer were made for
+    "bias", "combine", "encoding", "is_shared", "learned", "learned_shapes", "max_len", "num_heads", "num_hiddens",
+    "num_kv_heads", "persistent", "position", "query_scale", "rotary", "scaling", "scoring",
+})  # fmt: skip
+
+
 class Documented:
-    """A class whose subclasses without a docstring inherit that of their first base."""
+    """A class whose subclasses without a docstring inherit that of their first base; what it is of does not change."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; raise if arrays of the layer would belong to another one than it then names."""
+        if name in FIXED:
+            before = getattr(self, name, value)
+            # another layer of the same encoding may take the place of a part, as a wrapper of it does
+            own, new = [getattr(x, "encoding", x) if hasattr(x, "backend") else x for x in (before, value)]
+            if type(own) is not type(new) or own != new:
+                raise AttributeError(unchangeable(name, self))
+        super().__setattr__(name, value)
+
+
+def unchangeable(name: str, layer: object) -> str:
+    """Return the message that an attribute stays as the layer was made."""
+    return f"`{name}` of a {type(layer).__name__} cannot be changed; create another."
 
 
 @runtime_checkable

@@ -61,7 +61,7 @@ def test_real_positions_that_are_traced_are_computed_with_in_their_dtype(xp, lay
 
 
 def test_where_rows_are_not_smooth_real_positions_must_be_known(xp, layer):
-    layer.encoding = Binary(dim=2)
+    vars(layer)["encoding"] = Binary(dim=2)
     with pytest.raises(TypeError, match=r"Traced positions of Binary\(dim=2\) must be int32 or int64, got float32"):
         layer.lookup(xp.zeros((1, 2, 2)), positions=xp.asarray([0.5, 1.0], dtype=xp.float32))
 
