@@ -147,7 +147,7 @@ def common_value(candidates: Mapping[str, Any]) -> Any:
     Raises:
         ValueError: if two of the values differ.
     """
-    (first, common), *rest = get_values(candidates, candidates).items() or [("", None)]
+    (first, common), *rest = [item for item in candidates.items() if item[1] is not None] or [("", None)]
     for key, value in rest:
         if value != common:
             raise ValueError(
