@@ -127,7 +127,16 @@ class TensorFlowTranslation(Translation):
     def joined(self, encoder, decoder):
         model = super().joined(encoder, decoder)
         vars(model).pop("loss", None)
+        model.configure_optimizers = partial(self.optimizer, model)
         return model
+
+    def optimizer(self, model):
+        """d2l's, compiled: operation by operation, it takes half of the training's time."""
+        optimizer = self.book.tf.keras.optimizers.Adam(learning_rate=model.lr)
+        optimizer.build(model.trainable_variables)
+        apply = self.book.tf.function(optimizer.apply)
+        optimizer.apply_gradients = lambda pairs: apply([gradient for gradient, _ in pairs])
+        return optimizer
 
     def begin(self, model, other):
         for variable, value in zip(model.trainable_variables, other.trainable_variables, strict=True):

@@ -15,6 +15,7 @@ pytestmark = [  # warnings of PyTorch about itself
     pytest.mark.filterwarnings("ignore:`torch._prims_common.check"),
 ]
 HALF = (torch.bfloat16, torch.float16)
+SLOW = pytest.mark.slow  # another pair has this layout or transform, and another this dtype
 
 
 def compile_whole(function, **options):
@@ -136,10 +137,17 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        pytest.param(name, dtype, marks=[SLOW] if (number + is_float) % 2 else [])
+        for number, name in enumerate(TRANSFORMS)
+        for is_float, dtype in enumerate([torch.bfloat16, torch.float32])
+    ],
+)
 @pytest.mark.usefixtures("everything_is_large")
-def test_transformed_code_is_right(dtype, transform):
+def test_transformed_code_is_right(name, dtype):
+    transform = TRANSFORMS[name]
     cos, sin = numbers(2, 3, 4)
     x = numbers(1, 3, 8, dtype=dtype)
 
@@ -152,8 +160,17 @@ def test_transformed_code_is_right(dtype, transform):
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    ("layout", "dtype"),
+    [
+        ("half", torch.bfloat16),
+        ("interleaved", torch.float32),
+        ("interleaved_to_half", torch.bfloat16),
+        pytest.param("half", torch.float32, marks=SLOW),
+        pytest.param("interleaved", torch.bfloat16, marks=SLOW),
+        pytest.param("interleaved_to_half", torch.float32, marks=SLOW),
+    ],
+)
 @pytest.mark.usefixtures("everything_is_large")
 def test_large_results_are_written_by_the_kernel(layout, dtype):
     x, weights, (cos, sin) = numbers(2, 3, 9, 30, dtype=dtype), numbers(2, 3, 9, 30, dtype=dtype), numbers(2, 9, 12)
@@ -243,8 +260,17 @@ def test_few_tokens_have_few_guards(guards):
     assert guards(lambda x: layer(x, start=7), many) > guards(lambda x: layer(x, start=7), many[:3]) + 20
 
 
-@pytest.mark.parametrize("dtype", [*HALF, torch.float32])
-@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize(
+    ("layout", "dtype"),
+    [
+        ("half", torch.bfloat16),
+        ("interleaved", torch.float16),
+        ("half", torch.float32),
+        pytest.param("interleaved", torch.bfloat16, marks=SLOW),
+        pytest.param("half", torch.float16, marks=SLOW),
+        pytest.param("interleaved", torch.float32, marks=SLOW),
+    ],
+)
 def test_bits_of_few_tokens_are_those_of_eager_code(layout, dtype):
     layer, given = RotaryEmbedding(Rotary(head_dim=32, layout=layout), max_len=64), numbers(2, 9, 16)
     x, weights = numbers(2, 3, 9, 32, dtype=dtype), numbers(2, 3, 9, 32, dtype=dtype)
