@@ -15,6 +15,7 @@ import numpy as np
 from harness import Case, Implementation, main
 
 from posenc_backends import load
+from posenc_backends.conformance.cases import backend_under_test
 from posenc_core import Rotary
 
 WIDTH, HEADS = 512, 8
@@ -35,7 +36,7 @@ def cases(backend: str, lengths: tuple[int, ...] = (1, 16, 128)) -> Iterator[Cas
             ("rotary", ROTARY, False),
             ("rotary, causal", ROTARY, True),
         ):
-            layer = load(backend).MultiHeadAttention(WIDTH, HEADS, position=position)
+            layer = backend_under_test(backend).backend.MultiHeadAttention(WIDTH, HEADS, position=position)
             calls = {
                 "by hand": by_hand(backend, layer, position, causal, length),
                 "posenc": lambda x, layer=layer, causal=causal: layer(x, x, x, causal=causal),

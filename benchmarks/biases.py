@@ -17,6 +17,7 @@ import numpy as np
 from harness import Case, Implementation, main
 
 from posenc_backends import load
+from posenc_backends.conformance.cases import backend_under_test
 from posenc_core import Alibi, Kerple, T5Bias, namespace_of
 from posenc_core.attention.attend import AttentionInputs
 from posenc_core.encodings import Placed, PositionScoring
@@ -40,7 +41,7 @@ def cases(backend: str, heads: int = 32, length: int = 4096) -> Iterator[Case]:
 
 def layer_cases(backend: str, tokens: int, heads: int = 8) -> Iterator[Case]:
     """Yield the layers of `Alibi` and `T5Bias` against plain operators, for so many queries, the last of the keys."""
-    implementations, on = import_module(f"implementations.{backend}"), load(backend)
+    implementations, on = import_module(f"implementations.{backend}"), backend_under_test(backend).backend
     xp, start = on.namespace, FEW[-1] - tokens
     scores = on.from_numpy(np.zeros((1, heads, tokens, FEW[-1]), np.float32))
     alibi, t5 = on.AttentionBias(Alibi(num_heads=heads)), on.AttentionBias(T5Bias(num_heads=heads))

@@ -14,7 +14,8 @@ rotary = Rotary(head_dim=8, layout="half")
 tokens = jax.random.normal(jax.random.key(0), (1, 64, 16))
 
 # Under jit the sequence is one array, and positions count through it.
-layer = MultiHeadAttention(16, num_heads=2, position=rotary)
+key = jax.random.key(1)
+layer = MultiHeadAttention(16, num_heads=2, position=rotary, key=key)
 x = jax.device_put(tokens, NamedSharding(mesh, Spec(None, "sequence")))
 result = jax.jit(lambda x: layer(x, x, x, causal=True))(x)
 whole = layer(tokens, tokens, tokens, causal=True)

@@ -57,7 +57,9 @@ class Module(Prepared, module.Module):
     """The base of every layer, attention included.
 
     Args:
-        key: the random key for initial parameters, by default `jax.random.key(0)`: layers without one start alike.
+        key: the random key for initial parameters, which a layer that draws some must have.
+    Raises:
+        TypeError: if it is missing where numbers are drawn.
     """
 
     backend: Backend = BACKEND
@@ -75,9 +77,10 @@ class Module(Prepared, module.Module):
         return None if key is None or self.dropout == 0 else partial(_drop, rate=self.dropout, key=key)
 
     def part_options(self, *, key: Any = None) -> dict[str, dict[str, Any]]:
-        """Return a key for each part that has parameters."""
-        keys = split(key, 5)
-        return {name: {"key": own} for name, own in zip(("W_q", "W_k", "W_v", "W_o", "scoring"), keys, strict=True)}
+        """Return a key for each part that has parameters; it has a rotary encoding or a scoring one."""
+        *keys, last = split(key, 5, is_needed=True)
+        parts = zip(("W_q", "W_k", "W_v", "W_o", "rotary", "scoring"), (*keys, last, last), strict=True)
+        return {name: {"key": own} for name, own in parts}
 
 
 class EncodingArrays:
@@ -134,7 +137,7 @@ class Layer(EncodingArrays, Module):
         self.encoding = encoding
         self.set_tables(encoding.constants(max_len))
         named = encoding.parameters().items()
-        keys = split(key, len(named))
+        keys = split(key, len(named), is_needed=any(parameter.is_drawn for _, parameter in named))
         self.parameters = {name: p.initial(normal(own, p.shape)) for (name, p), own in zip(named, keys, strict=True)}
 
 

@@ -62,8 +62,10 @@ class Module(base.Prepared, nnx.Module):
     """The base of every layer, attention included.
 
     Args:
-        rngs: the random keys: `params` draws initial parameters, by default those of `nnx.Rngs(0)`; `dropout` draws
-            the numbers to drop, without it each call in training must have `rngs`.
+        rngs: the random keys: `params` draws initial parameters, and must be given to a layer that draws some;
+            `dropout` draws the numbers to drop, without it each call in training must have `rngs`.
+    Raises:
+        TypeError: if it is missing where numbers are drawn.
     """
 
     backend: Backend = FlaxBackend()
@@ -83,8 +85,8 @@ class Module(base.Prepared, nnx.Module):
 
     def part_options(self, *, rngs: nnx.Rngs | None = None) -> dict[str, dict[str, Any]]:
         """Return the random keys for each part that has parameters."""
-        rngs = rngs or nnx.Rngs(0)
-        return {name: {"rngs": rngs} for name in ("W_q", "W_k", "W_v", "W_o", "scoring")}
+        rngs = _checked(rngs, is_needed=True)
+        return {name: {"rngs": rngs} for name in ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring")}
 
 
 class Layer(base.EncodingArrays, Module):
@@ -94,10 +96,16 @@ class Layer(base.EncodingArrays, Module):
         super().__init__()
         self.encoding = encoding
         self.set_tables(encoding.constants(max_len))
-        rngs = rngs or nnx.Rngs(0)
-        self.parameters = nnx.data(
-            {name: nnx.Param(p.initial(normal(rngs.params(), p.shape))) for name, p in encoding.parameters().items()}
-        )
+        named = encoding.parameters().items()
+        rngs = _checked(rngs, is_needed=any(parameter.is_drawn for _, parameter in named))
+        self.parameters = nnx.data({name: nnx.Param(p.initial(normal(rngs.params(), p.shape))) for name, p in named})
+
+
+def _checked(rngs: nnx.Rngs | None, *, is_needed: bool) -> nnx.Rngs:
+    """Return the random keys; raise if they are missing and needed."""
+    if rngs is None and is_needed:
+        raise TypeError("`rngs` must be given to a layer that draws initial parameters, such as `nnx.Rngs(0)`.")
+    return nnx.Rngs(0) if rngs is None else rngs
 
 
 def _with_keys(init: Callable[..., None]) -> Callable[..., None]:

@@ -38,8 +38,10 @@ class Module:
         return module
 
 
-def split(key: Any, count: int) -> list[Array]:
-    """Return as many keys, drawn from one, which is `jax.random.key(0)` by default."""
+def split(key: Any, count: int, *, is_needed: bool) -> list[Array]:
+    """Return as many keys, drawn from one, which may only be None if none of them is needed."""
+    if key is None and is_needed:
+        raise TypeError("`key` must be given to a layer that draws initial parameters, such as `jax.random.key(0)`.")
     return list(jax.random.split(jax.random.key(0) if key is None else key, count))
 
 

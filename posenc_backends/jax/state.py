@@ -26,7 +26,8 @@ def to_state(tree: Any, /) -> dict[str, Host]:
 
     >>> from posenc_backends.jax import PositionalEncoding
     >>> from posenc_core import Learned
-    >>> state = to_state({"embed": PositionalEncoding(8, encoding=Learned(dim=8, length=5))})
+    >>> learned = PositionalEncoding(8, encoding=Learned(dim=8, length=5), key=jax.random.key(0))
+    >>> state = to_state({"embed": learned})
     >>> {name: array.shape for name, array in state.items() if array.dtype == np.float32}
     {"['embed'].parameters['table']": (5, 8)}
     >>> bytes(state["['embed'].encoding"])[:17]
@@ -48,8 +49,8 @@ def from_state(tree: Any, state: Mapping[str, Any], /) -> Any:
 
     >>> from posenc_backends.jax import AttentionBias
     >>> from posenc_core import T5Bias
-    >>> state = to_state(AttentionBias(T5Bias(num_heads=2)))
-    >>> from_state(AttentionBias(T5Bias(num_heads=2)), state)
+    >>> layer = AttentionBias(T5Bias(num_heads=2), key=jax.random.key(0))
+    >>> from_state(layer, to_state(layer))
     AttentionBias(T5Bias(num_heads=2))
     """
     check_saved(dict(_encodings(tree)), state)

@@ -55,6 +55,11 @@ class Parameter:
     mean: float = 0.0
     start: Callable[[Any], Any] | None = field(default=None, repr=False)
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the initial numbers are random."""
+        return self.start is not None or self.std > 0
+
     def initial(self, drawn: A) -> A:
         """Return the initial numbers, given an array of this shape with numbers of mean 0 and standard deviation 1.
 

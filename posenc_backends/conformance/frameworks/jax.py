@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,44 @@ from jax import numpy as jnp
 from posenc_backends.conformance.known_failures import known_failures
 from posenc_backends.conformance.tooling import LayerCase, Mode, Run, compiled_by, copied, eager, pickled, saved
 
-from ...jax.state import from_state, to_state
+from ... import jax as native
+from ...jax import from_numpy, from_state, is_traced, namespace, to_numpy, to_state  # noqa: F401 - of a backend
 from .jax_sharding import by_heads, by_sequence, manual
 
 KNOWN_FAILURES = known_failures("jax", ("",) if jax.config.jax_enable_x64 else ("", "without x64"))
 WARNINGS = ()
 CONTRACTS = True  # `compiled` may fuse a multiplication and an addition
+
+
+def _keyed(init: Callable[..., None]) -> Callable[..., None]:
+    """Return the constructor of a layer with a key by default: the suite makes the layers of all frameworks alike."""
+
+    @wraps(init)
+    def with_key(self: Any, *given: Any, key: Any = None, **options: Any) -> None:
+        init(self, *given, key=jax.random.key(0) if key is None else key, **options)
+
+    return with_key
+
+
+class PositionalEncoding(native.PositionalEncoding):
+    __init__ = _keyed(native.PositionalEncoding.__init__)
+
+
+class RotaryEmbedding(native.RotaryEmbedding):
+    __init__ = _keyed(native.RotaryEmbedding.__init__)
+
+
+class AttentionBias(native.AttentionBias):
+    __init__ = _keyed(native.AttentionBias.__init__)
+
+
+class QueryScaling(native.QueryScaling):
+    __init__ = _keyed(native.QueryScaling.__init__)
+
+
+class MultiHeadAttention(native.MultiHeadAttention):
+    rotary_layer, scoring_layer, scaling_layer = RotaryEmbedding, AttentionBias, QueryScaling
+    __init__ = _keyed(native.MultiHeadAttention.__init__)
 
 
 def cast(array: jax.Array, dtype: str) -> jax.Array:

@@ -197,8 +197,10 @@ def test_numbers_are_those_of_the_layer_of_jax(name, arguments, options, inputs)
 def test_queries_of_attention_are_scaled():
     """A model that is split and merged has the factors as well."""
     scale = QueryScale(length=2, scale=1.0)
-    layer = modules.MultiHeadAttention(16, 2, query_scale=scale)
-    plain = modules.MultiHeadAttention(16, 2)
+    with pytest.raises(TypeError, match=r"^`rngs` must be given to a layer that draws initial parameters"):
+        modules.MultiHeadAttention(16, 2, query_scale=scale)
+    layer = modules.MultiHeadAttention(16, 2, query_scale=scale, rngs=nnx.Rngs(0))
+    plain = modules.MultiHeadAttention(16, 2, rngs=nnx.Rngs(0))
     same = nnx.merge(*nnx.split(layer))
     np.testing.assert_array_equal(same(X, X, X), layer(X, X, X))
     assert not np.allclose(layer(X, X, X)[:, 2:], plain(X, X, X)[:, 2:], atol=1e-4)

@@ -79,7 +79,7 @@ def test_eager_calls_use_the_grown_table(monkeypatch):
 def test_a_layer_returned_from_compiled_code_equals_its_input():
     """It does not matter which of the two had grown."""
     step = jax.jit(lambda layer: jax.tree.map(lambda leaf: 2 * leaf, layer))
-    layers = [MultiHeadAttention(8, 2, position=ROTARY) for _ in range(2)]
+    layers = [MultiHeadAttention(8, 2, position=ROTARY, key=jax.random.key(0)) for _ in range(2)]
     layers[0].rotary(jnp.zeros((1, 1, 3000, 4), jnp.float32))
     for layer in map(step, layers):
         with pytest.raises(ValueError, match="`max_len` is 2048"):

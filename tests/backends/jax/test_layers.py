@@ -6,7 +6,7 @@ import pytest
 from jax import numpy as jnp
 
 from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, Learned, Rotary, ShawBias, Sinusoidal, T5Bias, rotate
+from posenc_core import Alibi, FoPE, Learned, LearnedSinusoidal, Rotary, ShawBias, Sinusoidal, T5Bias, rotate
 
 from .plain import tokens
 
@@ -16,13 +16,37 @@ ROTARY = Rotary(head_dim=8, layout="half")
 def test_only_parameters_are_leaves():
     assert not jax.tree_util.tree_leaves(PositionalEncoding(8))
     assert not jax.tree_util.tree_leaves(RotaryEmbedding(ROTARY))
-    assert len(jax.tree_util.tree_leaves(PositionalEncoding(8, encoding=Learned(dim=8, length=5)))) == 1
-    assert len(jax.tree_util.tree_leaves(MultiHeadAttention(8, 2, bias=True, position=Alibi(num_heads=2)))) == 8
+    assert (
+        len(jax.tree_util.tree_leaves(PositionalEncoding(8, encoding=Learned(dim=8, length=5), key=jax.random.key(0))))
+        == 1
+    )
+    assert (
+        len(
+            jax.tree_util.tree_leaves(
+                MultiHeadAttention(8, 2, bias=True, position=Alibi(num_heads=2), key=jax.random.key(0))
+            )
+        )
+        == 8
+    )
 
 
 def test_tree_map_does_not_change_the_table():
     layer = jax.tree_util.tree_map(lambda leaf: leaf.astype(jnp.bfloat16), PositionalEncoding(8))
     np.testing.assert_array_equal(layer.P[0], Sinusoidal(dim=8).table(range(1000)))
+
+
+@pytest.mark.parametrize(("layer", "given"), [(MultiHeadAttention, (8, 2)), (AttentionBias, (T5Bias(num_heads=2),))])
+def test_a_layer_with_something_to_draw_demands_its_key(layer, given):
+    with pytest.raises(TypeError, match=r"^`key` must be given to a layer that draws initial parameters"):
+        layer(*given)
+
+
+def test_layers_with_nothing_to_draw_need_no_key_and_parts_of_attention_get_theirs():
+    assert not PositionalEncoding(8, encoding=LearnedSinusoidal(dim=8)).parameters["alpha"].any()
+    position = FoPE(head_dim=16, layout="half", num_terms=5, std=0.5)
+    first, second = (MultiHeadAttention(32, 2, position=position, key=jax.random.key(seed)) for seed in range(2))
+    for one, other in zip(*map(jax.tree_util.tree_leaves, (first, second)), strict=True):
+        assert (one != other).any()
 
 
 def test_decoding_takes_a_traced_start():
@@ -36,7 +60,7 @@ def test_decoding_takes_a_traced_start():
 
 def test_layers_pass_through_transformations():
     x = np.random.default_rng(0).normal(size=(3, 5, 8)).astype(np.float32)
-    layer = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half"))
+    layer = MultiHeadAttention(8, 2, position=Rotary(head_dim=4, layout="half"), key=jax.random.key(0))
     plain = layer(x, x, x)
     np.testing.assert_allclose(jax.jit(lambda layer, x: layer(x, x, x))(layer, x), plain, atol=1e-6)
     rows = jax.vmap(lambda row: layer(row[None], row[None], row[None])[0])(jnp.asarray(x))
@@ -71,12 +95,12 @@ def test_a_layer_with_a_grown_table_has_the_same_tree_structure():
 def test_results_have_the_dtype_of_the_tokens(dtype):
     """This includes attention, whose weights are float32, as in flax with that `dtype`."""
     x, scores = jnp.ones((1, 3, 8), dtype), jnp.ones((1, 2, 3, 3), dtype)
-    learned = PositionalEncoding(8, encoding=Learned(dim=8, length=5))
-    attention = MultiHeadAttention(8, 2, bias=True, position=T5Bias(num_heads=2))
+    learned = PositionalEncoding(8, encoding=Learned(dim=8, length=5), key=jax.random.key(0))
+    attention = MultiHeadAttention(8, 2, bias=True, position=T5Bias(num_heads=2), key=jax.random.key(0))
     calls = (
         (learned, x),
         (RotaryEmbedding(ROTARY), x),
-        (AttentionBias(T5Bias(num_heads=2)), scores),
+        (AttentionBias(T5Bias(num_heads=2), key=jax.random.key(0)), scores),
         (attention, x, x, x),
     )
     assert {jax.eval_shape(*call).dtype.name for call in calls} == {dtype}
@@ -85,7 +109,7 @@ def test_results_have_the_dtype_of_the_tokens(dtype):
 
 
 def test_attention_in_half_precision_is_near_that_in_float32():
-    layer, x = MultiHeadAttention(8, 2, bias=True, position=Alibi(num_heads=2)), tokens(1, 5, 8)
+    layer, x = MultiHeadAttention(8, 2, bias=True, position=Alibi(num_heads=2), key=jax.random.key(0)), tokens(1, 5, 8)
     call = jax.jit(lambda x: layer(x, x, x))
     half = call(jnp.asarray(x, jnp.bfloat16))
     np.testing.assert_allclose(half.astype(jnp.float32), call(x), rtol=0, atol=2.0**-5)  # 8 of 2**-8
@@ -106,7 +130,7 @@ def test_distances_beyond_int32_are_right(transform, sides):
 
 @pytest.mark.parametrize("transform", [lambda call: call, jax.jit], ids=["eager", "traced"])
 def test_looked_up_biases_at_distances_beyond_int32_are_right(transform):
-    layer, scores = AttentionBias(T5Bias(num_heads=1)), jnp.zeros((1, 1, 2, 2))
+    layer, scores = AttentionBias(T5Bias(num_heads=1), key=jax.random.key(0)), jnp.zeros((1, 1, 2, 2))
     close = layer(scores, 0, np.array([1000, 0]), np.array([-1000, 999]))
     biases = transform(lambda *at: layer(scores, 0, *at))(*(each.astype(np.int32) for each in FAR))
     assert len(np.unique(biases[..., 0, :])) == 2
@@ -115,7 +139,7 @@ def test_looked_up_biases_at_distances_beyond_int32_are_right(transform):
 
 
 def test_relative_vectors_at_distances_beyond_int32_are_right():
-    shaw = AttentionBias(ShawBias(num_heads=1, head_dim=4, max_distance=3, applies_to="keys"))
+    shaw = AttentionBias(ShawBias(num_heads=1, head_dim=4, max_distance=3, applies_to="keys"), key=jax.random.key(0))
     scores, q, k = jnp.zeros((1, 1, 2, 2)), jnp.ones((1, 1, 2, 4)), jnp.ones((1, 1, 2, 4))
     biases = shaw(scores, 0, *FAR, q, k)
     np.testing.assert_array_equal(biases, shaw(scores, 0, np.array([10, 0]), np.array([-10, 9]), q, k))

@@ -25,11 +25,11 @@ X = tokens(1, 5, 8)
 
 
 def t5(max_distance=128, num_buckets=32):
-    return AttentionBias(T5Bias(num_heads=2, max_distance=max_distance, num_buckets=num_buckets))
+    return AttentionBias(T5Bias(num_heads=2, max_distance=max_distance, num_buckets=num_buckets), key=jax.random.key(0))
 
 
 def learned(length=9):
-    return PositionalEncoding(8, encoding=Learned(dim=8, length=length))
+    return PositionalEncoding(8, encoding=Learned(dim=8, length=length), key=jax.random.key(0))
 
 
 def model(position=None, seed=0):
@@ -134,4 +134,4 @@ def test_a_layer_with_leaves_of_another_shape_is_not_called(target, saved, array
 
 def test_leaves_of_another_name_do_not_fit():
     with pytest.raises(ValueError, match="must be LearnedSinusoidal"):
-        from_state(PositionalEncoding(8, encoding=LearnedSinusoidal(dim=8)), to_state(learned()))
+        from_state(PositionalEncoding(8, encoding=LearnedSinusoidal(dim=8), key=jax.random.key(0)), to_state(learned()))

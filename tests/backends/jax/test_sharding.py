@@ -59,7 +59,7 @@ def test_addition_and_bias_need_no_communication(mesh):
     x, scores = on_mesh(mesh, X[:, 0], None, "sequence"), on_mesh(mesh, X @ X.swapaxes(2, 3), None, "heads", "sequence")
     assert not sent(PositionalEncoding(WIDTH), x)
     assert not sent(AttentionBias(Alibi(num_heads=8)), scores)
-    assert not sent(AttentionBias(T5Bias(num_heads=8)), scores)
+    assert not sent(AttentionBias(T5Bias(num_heads=8), key=jax.random.key(0)), scores)
 
 
 def test_layers_run_on_sharded_tokens_without_jit(mesh):
@@ -85,8 +85,11 @@ def test_an_explicit_mesh_keeps_the_sharding_in_types():
 def test_an_explicit_mesh_takes_sharded_positions_starts_and_weights():
     """It is what `jax.make_mesh` makes: all that is looked up or summed must say how its result is sharded."""
     mesh, starts, rows = jax.make_mesh((2, 4), ("batch", "model")), np.array([1, 5]), np.arange(2 * LENGTH) % 11
-    rope, attend = (RotaryEmbedding(ROTARY, max_len=64), MultiHeadAttention(WIDTH, 4, position=T5Bias(num_heads=4)))
-    learned = PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=32))
+    rope, attend = (
+        RotaryEmbedding(ROTARY, max_len=64),
+        MultiHeadAttention(WIDTH, 4, position=T5Bias(num_heads=4), key=jax.random.key(0)),
+    )
+    learned = PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=32), key=jax.random.key(0))
 
     def call(attend, x, tokens, starts, rows):
         in_attention = {"positions": rows, "key_positions": rows, "causal": True}
@@ -150,7 +153,10 @@ def test_ulysses_rotates_the_full_sequence_of_its_heads(mesh):
 
 def test_attention_with_heads_on_several_devices(mesh):
     """Devices hold columns of the projections and rows of the last one (Shoeybi et al. 2019): one all-reduce."""
-    layer, x = MultiHeadAttention(16, 2, position=Rotary(head_dim=8, layout="half")), jnp.asarray(tokens(2, 5, 16))
+    layer, x = (
+        MultiHeadAttention(16, 2, position=Rotary(head_dim=8, layout="half"), key=jax.random.key(0)),
+        jnp.asarray(tokens(2, 5, 16)),
+    )
 
     spread = jax.tree_util.tree_map_with_path(partial(lie, mesh, "heads"), layer)
     assert sent(lambda layer, x: layer(x, x, x, causal=True), spread, on_mesh(mesh, x)) == ["all-reduce"]

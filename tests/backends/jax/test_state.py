@@ -24,11 +24,13 @@ def rope(base=10000.0, max_len=64):
 
 
 def learned(length=9, **settings):
-    return PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=length, **settings))
+    return PositionalEncoding(WIDTH, encoding=Learned(dim=WIDTH, length=length, **settings), key=jax.random.key(0))
 
 
 def attention(base):
-    return MultiHeadAttention(2 * WIDTH, 2, position=Rotary(head_dim=WIDTH, layout="half", base=base))
+    return MultiHeadAttention(
+        2 * WIDTH, 2, position=Rotary(head_dim=WIDTH, layout="half", base=base), key=jax.random.key(0)
+    )
 
 
 @pytest.fixture
@@ -87,7 +89,9 @@ def test_an_encoding_is_saved_beside_its_leaves(tmp_path):
         manager.save(0, args=arguments)
         manager.wait_until_finished()
         encoding = manager.restore(0, args=ocp.args.Composite(encoding=ocp.args.JsonRestore())).encoding
-        target = PositionalEncoding(WIDTH, encoding=Encoding.from_dict(json.loads(json.dumps(encoding))))
+        target = PositionalEncoding(
+            WIDTH, encoding=Encoding.from_dict(json.loads(json.dumps(encoding))), key=jax.random.key(0)
+        )
         restored = manager.restore(0, args=ocp.args.Composite(leaves=ocp.args.StandardRestore(target))).leaves
     assert restored.encoding == layer.encoding
     np.testing.assert_array_equal(restored(X[0]), layer(X[0]))

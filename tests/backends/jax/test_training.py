@@ -36,7 +36,7 @@ def trainer(optimizer):
 @pytest.mark.parametrize("name", POSITIONS)
 def test_training_with_donated_state(name):
     """Five steps with donated state are the same as without."""
-    optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS[name])
+    optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS[name], key=jax.random.key(0))
     plain_step, donating_step = jax.jit(trainer(optimizer)), jax.jit(trainer(optimizer), donate_argnums=(0, 1))
     state, donated_state = (layer, optimizer.init(layer)), jax.tree.map(jnp.copy, (layer, optimizer.init(layer)))
     values = []
@@ -53,7 +53,7 @@ def test_training_with_donated_state(name):
 
 
 def test_training_continues_after_a_table_grows():
-    optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS["rotary"])
+    optimizer, layer = optax.adam(0.02), MultiHeadAttention(16, 2, position=POSITIONS["rotary"], key=jax.random.key(0))
     layer = jax.tree.map(lambda leaf: leaf, layer)
     step, state = jax.jit(trainer(optimizer)), optimizer.init(layer)
     q = jnp.ones((1, 2, 2500, 8), jnp.float32)
@@ -67,7 +67,7 @@ def test_training_continues_after_a_table_grows():
 
 def test_weight_decay_and_masks_reach_only_parameters():
     """A table is not a leaf: it is unchanged after a hundred steps."""
-    layer = MultiHeadAttention(16, 2, position=POSITIONS["rotary"])
+    layer = MultiHeadAttention(16, 2, position=POSITIONS["rotary"], key=jax.random.key(0))
     before = [np.asarray(table) for table in layer.rotary.tables]
     optimizer = optax.adamw(0.5, weight_decay=0.5)
     updates, _ = optimizer.update(layer, optimizer.init(layer), layer)
@@ -98,7 +98,7 @@ def test_a_linen_model_learns():
 def test_leaves_may_be_numpy_arrays():
     """Other tools read them as such."""
     layer = PositionalEncoding(4, encoding=LearnedSinusoidal(dim=4))
-    bias = AttentionBias(POSITIONS["t5"])
+    bias = AttentionBias(POSITIONS["t5"], key=jax.random.key(0))
     for module, x in ((layer, jnp.ones((1, 3, 4))), (bias, jnp.ones((1, 2, 3, 3)))):
         np.testing.assert_array_equal(jax.tree.map(np.asarray, module)(x), module(x))
 

@@ -106,7 +106,7 @@ def test_traced_real_positions_are_computed_in_float32():
 
 @pytest.mark.parametrize("policy", ["nothing_saveable", "dots_saveable", "everything_saveable"])
 def test_checkpoint_policies_do_not_change_gradients(policy):
-    layer, x = MultiHeadAttention(16, 2, position=ROTARY), tokens(2, 4, 16)
+    layer, x = MultiHeadAttention(16, 2, position=ROTARY, key=jax.random.key(0)), tokens(2, 4, 16)
     loss = lambda layer: (layer(x, x, x, causal=True) ** 2).sum()
     again = jax.checkpoint(loss, policy=getattr(jax.checkpoint_policies, policy))
     for got, wanted in zip(*(jax.tree.leaves(jax.jit(jax.grad(f))(layer)) for f in (again, loss)), strict=True):
