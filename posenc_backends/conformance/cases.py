@@ -81,7 +81,7 @@ def backend_under_test(name: str, device: str | None = None) -> BackendUnderTest
         ValueError: if the framework has no such device here, or the suite does not choose the devices of this backend.
     """
     backend, testing = load(name), import_module(f"{__package__}.frameworks.{name}")
-    on = BackendUnderTest(testing if hasattr(testing, "MultiHeadAttention") else backend, testing)
+    on = BackendUnderTest(testing if getattr(testing, "MAKES_LAYERS", False) else backend, testing)
     if device is not None:
         if not hasattr(on.testing, "use_device"):
             raise ValueError(f"`device` goes with the backend torch, got {device!r} for {name}; leave it out.")

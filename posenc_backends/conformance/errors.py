@@ -30,7 +30,7 @@ ONCE = 0.51  # float32 rounded once to half precision
 class BackendUnderTest(NamedTuple):
     """A backend, and the module of `conformance.frameworks` that tests it: helpers and modes of its framework.
 
-    That module has the names of the backend, and is in its place, where layers are made otherwise than in others.
+    Where that module has `MAKES_LAYERS`, it has the names of the backend and is in its place: its layers need no key.
     """
 
     backend: ModuleType

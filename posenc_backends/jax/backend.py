@@ -63,7 +63,7 @@ class JaxBackend(Backend):
 
     def intern(self, array: Array, /) -> Array:
         """Return the one array of these numbers that is alive: in a program, each array is a constant of its own."""
-        numbers = hashlib.blake2b(np.ascontiguousarray(array), digest_size=16).digest()
+        numbers = hashlib.blake2b(np.asarray(array).tobytes(), digest_size=16).digest()
         return self._interned.setdefault((numbers, array.shape, array.dtype, array.sharding), array)
 
     def slices(self, tables: tuple[Any, ...], start: int, stop: int, /) -> tuple[Any, ...]:
@@ -97,16 +97,31 @@ def _rows(start: Any, length: int, *tables: Array) -> tuple[Array, ...]:
 
 
 class Linear(Module):
-    """`x @ weight`, plus a bias if there is one, in the dtype of `x`: `(..., width) -> (..., out)`."""
+    """`x @ weight`, plus a bias if there is one, in `dtype` or that of `x`: `(..., width) -> (..., out)`."""
 
     children = ("weight", "bias")
 
-    def __init__(self, width: int, out: int, bias: bool, key: Array) -> None:
-        self.weight = normal(key, (width, out)) / math.sqrt(width)
-        self.bias = jnp.zeros(out, jnp.float32) if bias else None
+    def __init__(  # noqa: PLR0913, PLR0917 - what `nnx.Linear` takes
+        self,
+        width: int,
+        out: int,
+        bias: bool,
+        key: Array,
+        param_dtype: Any = jnp.float32,
+        kernel_init: Callable[..., Array] | None = None,
+        bias_init: Callable[..., Array] | None = None,
+        dtype: Any = None,
+    ) -> None:
+        if kernel_init is None:
+            self.weight = (normal(key, (width, out)) / math.sqrt(width)).astype(param_dtype)
+        else:
+            self.weight = kernel_init(key, (width, out), param_dtype)
+        bias_init = jax.nn.initializers.zeros if bias_init is None else bias_init
+        self.bias = bias_init(jax.random.fold_in(key, 1), (out,), param_dtype) if bias else None
+        self.dtype = dtype
 
     def __call__(self, x: Array) -> Array:
-        x = jnp.asarray(x)
+        x = jnp.asarray(x, self.dtype)
         weight = jnp.asarray(self.weight).astype(x.dtype)
         sharding = namespace.product_sharding(x, weight)
         product = x @ weight if sharding is None else jnp.matmul(x, weight, out_sharding=sharding)

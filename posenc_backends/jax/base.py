@@ -21,6 +21,8 @@ from .backend import BACKEND, from_numpy
 from .module import normal, split
 from .namespace import is_recorded
 
+PROJECTIONS = ("W_q", "W_k", "W_v", "W_o")
+
 
 @dataclass(frozen=True)
 class Constants:
@@ -58,14 +60,26 @@ class Module(Prepared, module.Module):
 
     Args:
         key: the random key for initial parameters, which a layer that draws some must have.
+        param_dtype: the dtype of the parameters.
+        kernel_init, bias_init: the initializers of projections, as `jax.nn.initializers` has them; by default
+            normal numbers of variance `1 / num_hiddens`, and 0.
+        dtype: in which projections compute, by default that of the tokens.
     Raises:
-        TypeError: if it is missing where numbers are drawn.
+        TypeError: if the key is missing where numbers are drawn.
     """
 
     backend: Backend = BACKEND
     dropout: float
 
-    def __init__(self, *, key: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        key: Any = None,
+        param_dtype: Any = jnp.float32,
+        kernel_init: Callable[..., Array] | None = None,
+        bias_init: Callable[..., Array] | None = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
 
     def active_dropout(self, *, key: Any = None) -> Callable[[Array], Array] | None:
@@ -76,11 +90,16 @@ class Module(Prepared, module.Module):
         """
         return None if key is None or self.dropout == 0 else partial(_drop, rate=self.dropout, key=key)
 
-    def part_options(self, *, key: Any = None) -> dict[str, dict[str, Any]]:
-        """Return a key for each part that has parameters; it has a rotary encoding or a scoring one."""
+    def part_options(
+        self, *, key: Any = None, param_dtype: Any = jnp.float32, **options: Any
+    ) -> dict[str, dict[str, Any]]:
+        """Return a key for each part that has parameters, and how projections are made."""
         *keys, last = split(key, 5, is_needed=True)
-        parts = zip(("W_q", "W_k", "W_v", "W_o", "rotary", "scoring"), (*keys, last, last), strict=True)
-        return {name: {"key": own} for name, own in parts}
+        projections = {"param_dtype": param_dtype, **options}
+        parts = {name: {"key": own, **projections} for name, own in zip(PROJECTIONS, keys, strict=True)}
+        position = {"key": last, "param_dtype": param_dtype}
+        rotary = {**position, "key": jax.random.fold_in(last, 1)}
+        return {**parts, "rotary": rotary, "scoring": position, "scaling": position}
 
 
 class EncodingArrays:
@@ -132,13 +151,18 @@ class Layer(EncodingArrays, Module):
 
     children = ("parameters",)
 
-    def __init__(self, encoding: Encoding, max_len: int = 0, *, key: Any = None) -> None:
+    def __init__(
+        self, encoding: Encoding, max_len: int = 0, *, key: Any = None, param_dtype: Any = jnp.float32
+    ) -> None:
         super().__init__()
         self.encoding = encoding
         self.set_tables(encoding.constants(max_len))
         named = encoding.parameters().items()
         keys = split(key, len(named), is_needed=any(parameter.is_drawn for _, parameter in named))
-        self.parameters = {name: p.initial(normal(own, p.shape)) for (name, p), own in zip(named, keys, strict=True)}
+        self.parameters = {
+            name: jnp.asarray(p.initial(normal(own, p.shape)), param_dtype)
+            for (name, p), own in zip(named, keys, strict=True)
+        }
 
 
 def _drop(x: Array, rate: float, key: Any) -> Array:

@@ -64,14 +64,18 @@ class Module(base.Prepared, nnx.Module):
     Args:
         rngs: the random keys: `params` draws initial parameters, and must be given to a layer that draws some;
             `dropout` draws the numbers to drop, without it each call in training must have `rngs`.
+        param_dtype: the dtype of the parameters.
+        linear: options of `nnx.Linear` for the projections: `kernel_init`, `bias_init`, `dtype`, `kernel_metadata`,
+            `bias_metadata` …; `out_kernel_init` and `out_kernel_metadata` are those of the last projection, whose
+            rows tensor parallelism splits.
     Raises:
-        TypeError: if it is missing where numbers are drawn.
+        TypeError: if the keys are missing where numbers are drawn.
     """
 
     backend: Backend = FlaxBackend()
     dropout: nnx.Dropout
 
-    def __init__(self, *, rngs: nnx.Rngs | None = None) -> None:
+    def __init__(self, *, rngs: nnx.Rngs | None = None, param_dtype: Any = jnp.float32, **linear: Any) -> None:
         super().__init__()
 
     def active_dropout(self, *, deterministic: bool | None = None, rngs: Any = None) -> Any:
@@ -83,22 +87,35 @@ class Module(base.Prepared, nnx.Module):
         """
         return partial(self.dropout, deterministic=deterministic, rngs=rngs) if self.dropout.rate else None
 
-    def part_options(self, *, rngs: nnx.Rngs | None = None) -> dict[str, dict[str, Any]]:
-        """Return the random keys for each part that has parameters."""
-        rngs = _checked(rngs, is_needed=True)
-        return {name: {"rngs": rngs} for name in ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring")}
+    def part_options(
+        self, *, rngs: nnx.Rngs | None = None, param_dtype: Any = jnp.float32, **linear: Any
+    ) -> dict[str, dict[str, Any]]:
+        """Return the random keys for each part that has parameters, and how projections are made."""
+        own = {"rngs": _checked(rngs, is_needed=True), "param_dtype": param_dtype}
+        of_last = {name.removeprefix("out_"): linear.pop(name) for name in [*linear] if name.startswith("out_")}
+        linear |= own
+        parts = dict.fromkeys(("rotary", "scoring", "scaling"), own) | dict.fromkeys(base.PROJECTIONS, linear)
+        return {**parts, "W_o": {**linear, **of_last}}
 
 
 class Layer(base.EncodingArrays, Module):
     """A layer whose parameters are `nnx.Param`."""
 
-    def __init__(self, encoding: Encoding, max_len: int = 0, *, rngs: nnx.Rngs | None = None) -> None:
+    def __init__(
+        self,
+        encoding: Encoding,
+        max_len: int = 0,
+        *,
+        rngs: nnx.Rngs | None = None,
+        param_dtype: Any = jnp.float32,
+    ) -> None:
         super().__init__()
         self.encoding = encoding
         self.set_tables(encoding.constants(max_len))
         named = encoding.parameters().items()
         rngs = _checked(rngs, is_needed=any(parameter.is_drawn for _, parameter in named))
-        self.parameters = nnx.data({name: nnx.Param(p.initial(normal(rngs.params(), p.shape))) for name, p in named})
+        drawn = {name: p.initial(normal(rngs.params(), p.shape)) for name, p in named}
+        self.parameters = nnx.data({name: nnx.Param(jnp.asarray(own, param_dtype)) for name, own in drawn.items()})
 
 
 def _checked(rngs: nnx.Rngs | None, *, is_needed: bool) -> nnx.Rngs:
@@ -152,6 +169,7 @@ def _dot_general(x: Array, kernel: Array, *numbers: Any, out_sharding: Any = Non
     return jax.lax.dot_general(x, kernel, *numbers, out_sharding=sharding, **options)
 
 
-def _to_tokens_dtype(arrays: tuple[Any, ...], **_: Any) -> tuple[Array | None, ...]:
-    """Return tokens, kernel and bias in the dtype of the tokens, as in every backend."""
-    return tuple([None if array is None else jnp.asarray(array).astype(arrays[0].dtype) for array in arrays])
+def _to_tokens_dtype(arrays: tuple[Any, ...], *, dtype: Any = None, **_: Any) -> tuple[Array | None, ...]:
+    """Return tokens, kernel and bias in this dtype, by default that of the tokens, as in every backend."""
+    dtype = arrays[0].dtype if dtype is None else dtype
+    return tuple([None if array is None else jnp.asarray(array).astype(dtype) for array in arrays])

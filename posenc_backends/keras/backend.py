@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -19,9 +20,11 @@ class KerasBackend(type(_native.BACKEND)):  # type: ignore[misc] # which of the 
     """Keras on TensorFlow, JAX or PyTorch."""
 
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> keras.layers.Dense:
-        """Return a `Dense` layer that has its weights from the start."""
+        """Return a `Dense` layer that has its weights from the start; `parent` is the layer that it is a part of."""
+        parent = options.pop("parent")
         dense = keras.layers.Dense(out, use_bias=bias, **options)
-        dense.build((None, width))
+        with within(parent):
+            dense.build((None, width))
         return dense
 
     def dropout(self, rate: float, /) -> keras.layers.Dropout:
@@ -33,6 +36,11 @@ class KerasBackend(type(_native.BACKEND)):  # type: ignore[misc] # which of the 
 
     def check_shared(self, layer: Any, /) -> None:
         """Accept any layer: Keras saves once what several blocks share."""
+
+
+def within(parent: keras.layers.Layer | None) -> AbstractContextManager[Any]:
+    """Return a context in which the paths of weights begin with the name of this layer."""
+    return nullcontext() if parent is None else keras.name_scope(parent.name, caller=parent)
 
 
 BACKEND = KerasBackend()

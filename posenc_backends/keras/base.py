@@ -15,9 +15,13 @@ from posenc_core.encodings.base import Parameter, Tables
 from posenc_core.layers import Backend
 from posenc_core.layers.encoding_bytes import Encodings, to_bytes
 
-from .backend import BACKEND, from_numpy
+from .backend import BACKEND, from_numpy, within
 from .state import ENCODING_KEY, check_encoding
 
+PROJECTIONS = ("W_q", "W_k", "W_v", "W_o")
+OF_PROJECTIONS = tuple(
+    f"{what}_{how}" for how in ("initializer", "regularizer", "constraint") for what in ("kernel", "bias")
+)
 ENCODINGS = ("encoding", "position", "query_scale")  # what a configuration calls the encoding of a layer
 _as_constant = getattr(BACKEND, "as_constant", lambda tensor: tensor)  # TensorFlow asks for gradients of constants
 
@@ -28,14 +32,18 @@ class Module(keras.layers.Layer):
     """A Keras layer that takes its arguments as they come: the dtype policy is for tokens, and rounds no position.
 
     Args:
-        options: those of every Keras layer: `name`, `dtype`, `trainable`.
+        parent: the layer that it is a part of; the paths of its weights begin with that one's name.
+        options: those of every Keras layer: `name`, `dtype`, `trainable`; for attention those of `Dense`, of which its
+            projections are: `kernel_initializer`, `bias_initializer`, `kernel_regularizer` …
     """
 
     backend: Backend = BACKEND
     dropout: keras.layers.Dropout
+    has_projections = False
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(autocast=False, **options)
+    def __init__(self, *, parent: keras.layers.Layer | None = None, **options: Any) -> None:
+        own = options if not self.has_projections else {n: x for n, x in options.items() if n not in OF_PROJECTIONS}
+        super().__init__(autocast=False, **own)
         self._convert_input_args = False
         self._allow_non_tensor_positional_args = True
         self.supports_masking = True
@@ -68,8 +76,11 @@ class Module(keras.layers.Layer):
         return partial(self.dropout, **options)
 
     def part_options(self, **options: Any) -> dict[str, dict[str, Any]]:
-        """Return the dtype policy for each part."""
-        return {name: {"dtype": self.dtype_policy} for name in ("W_q", "W_k", "W_v", "W_o", "rotary")}
+        """Return the name of each part, the dtype policy, and the options of `Dense` for projections."""
+        own = {name: {"parent": self, "name": name, "dtype": self.dtype_policy} for name in (*PROJECTIONS, "rotary")}
+        for name in PROJECTIONS:
+            own[name] |= {given: _cloned(options[given]) for given in OF_PROJECTIONS if given in options}
+        return {**own, **{name: {"parent": self, "name": name} for name in ("scoring", "scaling")}}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Module:
@@ -97,17 +108,20 @@ class Module(keras.layers.Layer):
 class Layer(Module):
     """Holds the constants of an encoding as float32 tensors that are not weights, its parameters as weights."""
 
-    def __init__(self, encoding: Encoding, max_len: int = 0, **options: Any) -> None:
+    def __init__(
+        self, encoding: Encoding, max_len: int = 0, *, parent: keras.layers.Layer | None = None, **options: Any
+    ) -> None:
         super().__init__(**options)
         self.encoding = encoding
         self.max_len = max_len
         self.set_tables(encoding.constants(max_len))
-        self.learned = {
-            name: self.add_weight(
-                shape=parameter.shape, initializer=partial(_initial, parameter), autocast=False, name=name
-            )
-            for name, parameter in encoding.parameters().items()
-        }
+        with within(parent):
+            self.learned = {
+                name: self.add_weight(
+                    shape=parameter.shape, initializer=partial(_initial, parameter), autocast=False, name=name
+                )
+                for name, parameter in encoding.parameters().items()
+            }
 
     def set_tables(self, constants: Tables) -> None:
         """Hold these constants in place of those before."""
@@ -132,6 +146,11 @@ def check_not_ragged(arguments: Iterable[tuple[str, Any]]) -> None:
     for name, x in arguments:
         if _is_ragged(x):
             raise TypeError(f"`{name}` must not be ragged; pass its `to_tensor()`, and the lengths as a mask.")
+
+
+def _cloned(given: Any) -> Any:
+    """Return an initializer like this one with a seed of its own, or what else is given for all projections."""
+    return given.clone() if isinstance(given, keras.initializers.Initializer) else given
 
 
 def _is_ragged(x: Any) -> bool:

@@ -10,7 +10,7 @@ import keras
 from posenc_core import layers
 from posenc_core.layers.attention_checks import as_pair
 
-from .base import Layer, Module, check_not_ragged, register
+from .base import OF_PROJECTIONS, Layer, Module, check_not_ragged, register
 
 Tensor: TypeAlias = Any  # TensorFlow's, JAX's or PyTorch's
 Shape: TypeAlias = tuple[Any, ...]
@@ -63,6 +63,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling
+    has_projections = True
 
     def __init__(
         self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False, **options: Any
@@ -131,4 +132,6 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
         sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len, "window": self.window}
         scale = {} if self.query_scale is None else {"query_scale": self.query_scale.to_dict()}
-        return {**super().get_config(), **sizes, "position": position, **scale}
+        projection: Any = self.W_q
+        projections = {name: own for name, own in projection.get_config().items() if name in OF_PROJECTIONS}
+        return {**super().get_config(), **projections, **sizes, "position": position, **scale}

@@ -49,9 +49,9 @@ class MXNetBackend(Backend):
         return bool(table.ctx == x.ctx)
 
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> Projection:
-        """Return a `Dense` block; `parent` is the block that it is a part of."""
-        with options["parent"].name_scope():
-            return Projection(out, use_bias=bias, flatten=False, in_units=width)
+        """Return a `Dense` block with these options; `parent` is the block that it is a part of."""
+        with options.pop("parent").name_scope():
+            return Projection(out, use_bias=bias, flatten=False, in_units=width, **options)
 
     def dropout(self, rate: float, /) -> nn.Dropout:
         """Return `mxnet.gluon.nn.Dropout`."""

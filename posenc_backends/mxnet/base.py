@@ -132,6 +132,8 @@ class Block(gluon.HybridBlock):
 
     Args:
         parent: the block that it is a part of; the names of its parameters begin with that one's.
+        prefix: what the names of its parameters begin with, by default its class and a number.
+        weight_initializer, bias_initializer: of the projections of attention, as `gluon.nn.Dense` takes them.
     Raises:
         RuntimeError: unless `mxnet.npx.set_np()` was called.
     """
@@ -144,11 +146,18 @@ class Block(gluon.HybridBlock):
     view: ClassVar[type[View]]
     graph_inputs: Callable[..., tuple[Any, ...]]  # (**arguments) -> the inputs of the graph, after all checks of a call
 
-    def __init__(self, *, parent: gluon.Block | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        parent: gluon.Block | None = None,
+        prefix: str | None = None,
+        weight_initializer: Any = None,
+        bias_initializer: Any = "zeros",
+    ) -> None:
         if not (mx.util.is_np_array() and mx.util.is_np_shape()):
             raise RuntimeError("Call `mxnet.npx.set_np()` before making a layer: the layers are made for `mxnet.np`.")
         with nullcontext() if parent is None else parent.name_scope():
-            super().__init__()
+            super().__init__(prefix=prefix)
         self._lock = RLock()
 
     def __call__(self, x: Any, *rest: Any) -> Any:
@@ -201,9 +210,12 @@ class Block(gluon.HybridBlock):
         """Return the dropout if numbers are recorded for training and its rate is not 0."""
         return self.dropout if self.dropout._rate and autograd.is_training() else None
 
-    def part_options(self, *, parent: gluon.Block | None = None) -> dict[str, dict[str, Any]]:
-        """Return this block as the `parent` of each part."""
-        return {name: {"parent": self} for name in ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring")}
+    def part_options(self, **options: Any) -> dict[str, dict[str, Any]]:
+        """Return this block as the `parent` of each part, whose name is its prefix, and the initializers."""
+        given = {name: option for name, option in options.items() if name.endswith("_initializer")}
+        names = ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring", "scaling")
+        own = {name: {"parent": self, "prefix": f"{name}_"} for name in names}
+        return {name: {**part, **given} if name.startswith("W_") else part for name, part in own.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all but what was compiled and the lock, which cannot be copied."""
@@ -247,8 +259,15 @@ class Layer(Block):
       weight decay of a trainer does, unless their `grad_req` is set to "null".
     """
 
-    def __init__(self, encoding: Encoding, max_len: int = 0, *, parent: gluon.Block | None = None) -> None:
-        super().__init__(parent=parent)
+    def __init__(
+        self,
+        encoding: Encoding,
+        max_len: int = 0,
+        *,
+        parent: gluon.Block | None = None,
+        prefix: str | None = None,
+    ) -> None:
+        super().__init__(parent=parent, prefix=prefix)
         self.encoding = encoding
         self.set_tables(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():

@@ -54,7 +54,7 @@ class PaddleBackend(Backend):
 
     def linear(self, width: int, out: int, bias: bool, /, **options: Any) -> nn.Linear:
         """Return `paddle.nn.Linear`."""
-        return nn.Linear(width, out, bias_attr=None if bias else False)
+        return nn.Linear(width, out, options["weight_attr"], options["bias_attr"] if bias else False)
 
     def dropout(self, rate: float, /) -> nn.Dropout:
         """Return `paddle.nn.Dropout`."""

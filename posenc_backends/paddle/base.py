@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 import paddle
@@ -33,15 +34,19 @@ class _Initial(nn.initializer.Initializer):
 
 @paddle.jit.marker.unified  # traced in one piece, as Paddle's own layers are
 class Module(nn.Layer):
-    """The base of every layer, attention included. It has no options.
+    """The base of every layer, attention included.
 
     It refuses a whole state with a parameter of another encoding; the name of a parameter contains its encoding.
+
+    Args:
+        weight_attr, bias_attr: the `paddle.ParamAttr` of projections and of what is learned of positions, or an
+            initializer; a name that is given is not used for the latter.
     """
 
     backend: Backend = BACKEND
     dropout: nn.Dropout
 
-    def __init__(self) -> None:
+    def __init__(self, *, weight_attr: Any = None, bias_attr: Any = None) -> None:
         super().__init__()
 
     def prepare(self, x: Any, width: int | None) -> Any:
@@ -52,9 +57,12 @@ class Module(nn.Layer):
         """Return the dropout if the layer is in training and its rate is not 0."""
         return self.dropout if self.training and self.dropout.p else None
 
-    def part_options(self) -> dict[str, dict[str, Any]]:
-        """Return no options for any part."""
-        return {}
+    def part_options(self, *, weight_attr: Any = None, bias_attr: Any = None) -> dict[str, dict[str, Any]]:
+        """Return how the parameters of each part are made."""
+        position = {"weight_attr": weight_attr}
+        projection = {**position, "bias_attr": bias_attr}
+        parts = dict.fromkeys(("rotary", "scoring", "scaling"), position)
+        return {**dict.fromkeys(("W_q", "W_k", "W_v", "W_o"), projection), **parts}
 
     def set_state_dict(self, state_dict: Mapping[str, Any], use_structured_name: bool = True) -> Any:
         """Load a state as every layer does; Paddle calls this for the outermost layer only.
@@ -74,7 +82,7 @@ class Layer(Module):
 
     _buffers: dict[str, Any]
 
-    def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
+    def __init__(self, encoding: Encoding, max_len: int = 0, *, weight_attr: Any = None) -> None:
         if not paddle.in_dynamic_mode():
             raise RuntimeError(
                 f"A layer of {encoding!r} must be made in dynamic mode; call `paddle.disable_static()` before, and "
@@ -85,7 +93,8 @@ class Layer(Module):
         self.set_tables(encoding.constants(max_len))
         for name, parameter in encoding.parameters().items():
             saved_name = unique_name.generate(f"{self.full_name()}.{name}{SEPARATOR}{learned_by(encoding)}")
-            attr = paddle.ParamAttr(saved_name, initializer=_Initial(parameter))
+            attr = copy(paddle.ParamAttr._to_attr(weight_attr))
+            attr.name, attr.initializer = saved_name, attr.initializer or _Initial(parameter)
             self.add_parameter(name, self.create_parameter(parameter.shape, attr))
 
     def set_tables(self, constants: Tables) -> None:

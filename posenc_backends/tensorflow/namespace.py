@@ -90,7 +90,8 @@ def partners(x: tf.Tensor, layout: str, /) -> tf.Tensor | None:
     if not GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
         pairs, last = x.shape[-1] // 2, len(x.shape) - 1  # `tf.vectorized_map` takes -1 for an axis of its own
         if layout == "half":
-            return tf.roll(x, pairs, axis=last)
+            first, second = tf.split(x, 2, axis=last)
+            return tf.concat([second, first], axis=last)  # TF-Lite has no `roll`
         return tf.reshape(tf.reverse(tf.reshape(x, (*shape(x)[:-1], pairs, 2)), [-1]), shape(x))
     return _swapped(x) if layout == "half" else None
 

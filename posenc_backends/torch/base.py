@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -24,12 +25,14 @@ class Module(nn.Module):
         persistent: whether the tables are part of `state_dict`, and of plain dicts and files made of it. Loading
             compares them with the layer's own, so that a state of another encoding is refused even where metadata were
             lost.
+        device: where parameters and tables are made, by default on the default device.
+        dtype: of the parameters, by default float32; tables stay float32.
     """
 
     backend: Backend = BACKEND
     dropout: nn.Dropout
 
-    def __init__(self, *, persistent: bool = False) -> None:
+    def __init__(self, *, persistent: bool = False, device: Any = None, dtype: torch.dtype | None = None) -> None:
         super().__init__()
 
     def prepare(self, x: Any, width: int | None) -> Any:
@@ -41,9 +44,11 @@ class Module(nn.Module):
         dropout: Any = self._modules["dropout"] if self.training else None
         return dropout if dropout is not None and dropout.p else None
 
-    def part_options(self, *, persistent: bool = False) -> dict[str, dict[str, Any]]:
-        """Return `persistent` for the layers of positions inside attention."""
-        return {"rotary": {"persistent": persistent}, "scoring": {"persistent": persistent}}
+    def part_options(self, *, persistent: bool = False, **factory: Any) -> dict[str, dict[str, Any]]:
+        """Return `device` and `dtype` for all parts, `persistent` for the layers of positions inside attention."""
+        layers = {"persistent": persistent, **factory}
+        parts = dict.fromkeys(("rotary", "scoring", "scaling"), layers)
+        return {**dict.fromkeys(("W_q", "W_k", "W_v", "W_o"), factory), **parts}
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -68,18 +73,27 @@ class Layer(Module):
     _buffers: dict[str, Any]
     _learned: tuple[str, ...]  # the names of the parameters
 
-    def __init__(self, encoding: Encoding, max_len: int = 0, *, persistent: bool = False) -> None:
+    def __init__(
+        self,
+        encoding: Encoding,
+        max_len: int = 0,
+        *,
+        persistent: bool = False,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.encoding = encoding
         self.persistent = persistent
         self.constants: dict[str, Tensor] = {}
-        self.set_tables(encoding.constants(max_len))
+        with nullcontext() if device is None else torch.device(device):
+            self.set_tables(encoding.constants(max_len))
+            drawn = {name: p.initial(torch.randn(p.shape)).to(dtype) for name, p in encoding.parameters().items()}
         if persistent:
             self.copy_rows({name: len(table) for name, table in self.constants.items()})
-        learned = encoding.parameters()
-        self._learned = tuple(learned)
-        for name, parameter in learned.items():
-            self.register_parameter(name, nn.Parameter(parameter.initial(torch.randn(parameter.shape))))
+        self._learned = tuple(drawn)
+        for name, numbers in drawn.items():
+            self.register_parameter(name, nn.Parameter(numbers))
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

@@ -7,6 +7,7 @@ framework's adapter adds its base class, a few hooks and one alias per layer (`f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from .._array_api.checks import check_floating, check_rank, check_width, is_specialized, shown
@@ -33,12 +34,36 @@ FIXED = frozenset({  # attributes that tables, parts or parameters of a layer we
 })  # fmt: skip
 
 
+def _signature(cls: type) -> Signature:
+    """Return the parameters of the constructor, with the keywords of the adapter's bases in place of `**native`."""
+    parameters: dict[str, Parameter] = {}
+    is_ours = False
+    for base in cls.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        if is_ours and not base.__module__.startswith("posenc_"):
+            break  # a class of the framework
+        is_ours = base.__module__.startswith("posenc_")
+        own = signature(base.__init__).parameters.items()  # type: ignore[misc]
+        named = {name: each for name, each in own if not parameters or each.kind >= Parameter.KEYWORD_ONLY}
+        known = {name: each for name, each in parameters.items() if each.kind != Parameter.VAR_KEYWORD}
+        parameters = {**known, **{name: each for name, each in named.items() if name not in known}}
+        if all(each.kind != Parameter.VAR_KEYWORD for each in parameters.values()):
+            break
+    return Signature(list(parameters.values())[1:])
+
+
 class Documented:
-    """A class whose subclasses without a docstring inherit that of their first base; what it is of does not change."""
+    """A class whose subclasses have the docstring of their first base, and the options of their framework as well.
+
+    Editors and tools such as `torch.nn.utils.skip_init` read in the signature which options a layer takes. What a layer
+    is of does not change.
+    """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
+        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; raise if arrays of the layer would belong to another one than it then names."""

@@ -156,7 +156,7 @@ class MultiHeadAttention(Documented):
         if query_scale is not None:
             check_query_scale(query_scale, encodings, num_heads)
             rows = encodings[0].longest if max_len is None and encodings else max_len
-            scaling = self.scaling_layer(query_scale, max_len=rows, **parts.get("rotary", {}))
+            scaling = self.scaling_layer(query_scale, max_len=rows, **parts.get("scaling", {}))
         self.query_scale, self.scaling = query_scale, scaling
 
     def _checked_layer(self, position: Any) -> Any:

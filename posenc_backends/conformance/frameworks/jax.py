@@ -23,6 +23,7 @@ from .jax_sharding import by_heads, by_sequence, manual
 
 KNOWN_FAILURES = known_failures("jax", ("",) if jax.config.jax_enable_x64 else ("", "without x64"))
 WARNINGS = ()
+MAKES_LAYERS = True  # in place of the backend
 CONTRACTS = True  # `compiled` may fuse a multiplication and an addition
 
 

@@ -1,6 +1,7 @@
 """The layers as modules of `flax.nnx`, in a model that is trained, split, saved, stacked and evaluated."""
 
 import importlib
+from functools import partial
 
 import jax
 import numpy as np
@@ -229,3 +230,19 @@ def test_an_older_flax_is_refused(monkeypatch):
     monkeypatch.delattr(nnx, "data")
     with pytest.raises(ImportError, match=r"needs flax 0\.12 or newer"):
         importlib.reload(modules)
+
+
+def test_projections_take_initializers_dtypes_and_the_names_of_mesh_axes():
+    split = partial(nnx.with_partitioning, nnx.initializers.ones)
+    inits = {"kernel_init": split((None, "model")), "out_kernel_init": split(("model", None))}
+    options = {**inits, "bias_init": nnx.initializers.ones, "param_dtype": jnp.bfloat16, "rngs": nnx.Rngs(0)}
+    auto = (jax.sharding.AxisType.Auto,)
+    with jax.set_mesh(jax.make_mesh((1,), ("model",), axis_types=auto)):
+        layer = modules.MultiHeadAttention(16, 2, bias=True, position=T5Bias(num_heads=2), **options)
+    specs, state = nnx.get_partition_spec(nnx.state(layer)), nnx.state(layer)
+    assert tuple(specs["W_q"]["kernel"].get_value()) == (None, "model")
+    assert tuple(specs["W_o"]["kernel"].get_value()) == ("model", None)
+    assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {jnp.dtype(jnp.bfloat16)}
+    assert (layer.W_v.bias[...] == 1).all()
+    narrow = modules.MultiHeadAttention(16, 2, dtype=jnp.bfloat16, rngs=nnx.Rngs(0))
+    assert narrow(X, X, X).dtype == jnp.bfloat16

@@ -153,3 +153,13 @@ def test_traced_narrow_positions_must_be_cast(dtype):
         jax.jit(lambda at: RotaryEmbedding(ROTARY)(jnp.ones((1, 3, 8)), positions=at))(positions)
     eager = RotaryEmbedding(ROTARY)(jnp.ones((1, 3, 8)), positions=positions)
     np.testing.assert_array_equal(eager, RotaryEmbedding(ROTARY)(jnp.ones((1, 3, 8)), positions=[0, 5, 2]))
+
+
+def test_projections_take_initializers_and_dtypes():
+    ones = jax.nn.initializers.ones
+    options = {"kernel_init": ones, "bias_init": ones, "param_dtype": jnp.bfloat16, "dtype": jnp.float16}
+    layer = MultiHeadAttention(8, 2, bias=True, position=T5Bias(num_heads=2), key=jax.random.key(0), **options)
+    assert {leaf.dtype for leaf in jax.tree_util.tree_leaves(layer)} == {jnp.dtype(jnp.bfloat16)}
+    assert all((part.weight == 1).all() and (part.bias == 1).all() for part in (layer.W_q, layer.W_o))
+    x = jnp.ones((1, 3, 8))
+    assert layer(x, x, x).dtype == jnp.float16

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from posenc_backends.keras import MultiHeadAttention, PositionalEncoding, to_numpy
+from posenc_backends.keras import MultiHeadAttention, PositionalEncoding, RotaryEmbedding, to_numpy
 from posenc_core import Learned, Rotary, T5Bias
 
 BACKEND = keras.backend.backend()
@@ -123,3 +123,16 @@ def test_onnx_runs_at_any_length(make, kind, tmp_path):
     for length in (5, 3):
         (got,) = session.run(None, {name: X[:, :length]})
         np.testing.assert_allclose(got, to_numpy(model(X[:, :length])), rtol=0, atol=2e-6)
+
+
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow alone converts to TF-Lite")
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+def test_halves_run_in_tf_lite(tmp_path):
+    import tensorflow as tf
+
+    layer, inputs = RotaryEmbedding(Rotary(head_dim=8, layout="half")), keras.Input((5, 8), batch_size=2)
+    model = tf.lite.TFLiteConverter.from_keras_model(keras.Model(inputs, layer(inputs))).convert()
+    run = tf.lite.Interpreter(model_content=model).get_signature_runner()
+    (name,) = run.get_input_details()
+    (result,) = run(**{name: X}).values()
+    np.testing.assert_array_equal(result, to_numpy(layer(X)))

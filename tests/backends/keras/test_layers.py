@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from posenc_backends.keras import MultiHeadAttention, PositionalEncoding, RotaryEmbedding, to_numpy
-from posenc_core import Alibi, Learned, Rotary, Sinusoidal
+from posenc_core import Alibi, Learned, Rotary, Sinusoidal, T5Bias
 
 ROTARY = Rotary(head_dim=8, layout="half")
 
@@ -95,3 +95,20 @@ def test_a_functional_model_returns_the_requested_outputs(asked):
     x = keras.random.normal((2, 5, 8))
     for got, wanted in zip(keras.tree.flatten(model(x)), keras.tree.flatten(layer(x, x, x, **asked)), strict=True):
         np.testing.assert_allclose(to_numpy(got), to_numpy(wanted), rtol=1e-6)
+
+
+def test_weights_are_named_by_their_part_and_take_initializers():
+    """So that a `LayoutMap` finds them, and `exclude_from_weight_decay`."""
+    normal = keras.initializers.RandomNormal(stddev=5.0)
+    options = {
+        "position": T5Bias(num_heads=2),
+        "kernel_initializer": normal,
+        "bias_initializer": "ones",
+        "name": "self",
+    }
+    layer = MultiHeadAttention(8, 2, bias=True, **options)
+    names = [f"self/{part}/{weight}" for part in ("W_q", "W_k", "W_v", "W_o") for weight in ("kernel", "bias")]
+    for made in (layer, MultiHeadAttention.from_config(layer.get_config())):
+        assert [weight.path for weight in made.weights] == [*names, "self/scoring/table"]
+        assert min(np.abs(to_numpy(made.W_q.kernel - other.kernel)).max() for other in (made.W_k, made.W_v)) > 1
+        np.testing.assert_array_equal(to_numpy(made.W_o.bias), np.ones(8))

@@ -6,7 +6,7 @@ import pytest
 from mxnet import autograd, gluon
 
 from posenc_backends.mxnet import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, FoPE, Learned, Rotary, Sinusoidal
+from posenc_core import Alibi, FoPE, Learned, Rotary, Sinusoidal, T5Bias
 
 ROTARY = Rotary(head_dim=8, layout="interleaved", rotary_dim=4)
 
@@ -120,3 +120,14 @@ def test_a_hybridized_parent_learns():
         trainer.step(4)
         losses.append(float(error.mean()))
     assert losses[-1] < 0.9 * losses[0]
+
+
+def test_parameters_are_named_by_their_part_and_take_initializers():
+    options = {"weight_initializer": mx.init.Constant(0.5), "bias_initializer": "ones"}
+    layer = MultiHeadAttention(8, 2, bias=True, position=T5Bias(num_heads=2), prefix="own_", **options)
+    layer.initialize()
+    numbers = {name: parameter.data().asnumpy() for name, parameter in layer.collect_params().items()}
+    for name in ("W_q", "W_k", "W_v", "W_o"):
+        assert (numbers[f"own_{name}_weight"] == 0.5).all()
+        assert (numbers[f"own_{name}_bias"] == 1).all()
+    assert "own_scoring_table" in numbers

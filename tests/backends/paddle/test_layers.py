@@ -5,7 +5,7 @@ import paddle
 import pytest
 
 from posenc_backends.paddle import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Learned, Rotary, Sinusoidal
+from posenc_core import Learned, Rotary, Sinusoidal, T5Bias
 
 TABLE = Sinusoidal(dim=8).table(range(1000))
 
@@ -51,3 +51,15 @@ def test_attention_has_dropout_only_in_training():
     assert not paddle.equal_all(layer(x, x, x), layer(x, x, x))
     layer.eval()
     assert paddle.equal_all(layer(x, x, x), layer(x, x, x))
+
+
+def test_parameters_take_attributes():
+    half, one = (paddle.nn.initializer.Constant(number) for number in (0.5, 1.0))
+    attention = MultiHeadAttention(8, 2, bias=True, position=T5Bias(num_heads=2), weight_attr=half, bias_attr=one)
+    numbers = {name: parameter.numpy() for name, parameter in attention.named_parameters()}
+    assert all((each == (1.0 if name.endswith("bias") else 0.5)).all() for name, each in numbers.items())
+    slow = paddle.ParamAttr(initializer=half, learning_rate=0.1, name="mine")
+    table = PositionalEncoding(8, encoding=Learned(dim=8, length=5), weight_attr=slow).table
+    assert (table.numpy() == 0.5).all()
+    assert table.optimize_attr == {"learning_rate": 0.1}
+    assert "Learned(dim=8, length=5)" in table.name  # a state of another encoding is refused by it

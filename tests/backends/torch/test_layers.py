@@ -18,6 +18,7 @@ from posenc_core import (
     RandomFourierFeatures,
     Rotary,
     Sinusoidal,
+    T5Bias,
     Timestep,
     grid,
 )
@@ -53,6 +54,15 @@ def test_a_layer_made_on_the_meta_device_is_filled_later():
         layer = PositionalEncoding(8)
     layer.to_empty(device="cpu")
     np.testing.assert_array_equal(layer.P[0].numpy(), TABLE)
+
+
+def test_layers_are_made_on_a_device_and_in_a_dtype():
+    options = {"position": T5Bias(num_heads=2), "dtype": torch.bfloat16}
+    layer = torch.nn.utils.skip_init(MultiHeadAttention, 16, 2, **options)
+    assert {(parameter.dtype, parameter.device.type) for parameter in layer.parameters()} == {(torch.bfloat16, "cpu")}
+    wanted = MultiHeadAttention(16, 2, **options).scoring.constants["buckets"]
+    torch.testing.assert_close(layer.scoring.constants["buckets"], wanted, rtol=0, atol=0)
+    assert RotaryEmbedding(Rotary(head_dim=8, layout="half"), device="meta").tables[0].is_meta
 
 
 def test_layers_follow_the_default_device():
