@@ -1,5 +1,6 @@
 import os
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -20,10 +21,25 @@ def pytest_addoption(parser):
     )
 
 
+def split_cpu(framework):
+    """Make two devices of the CPU, before the framework of Keras looks for its devices."""
+    if framework == "jax":
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=2 {os.environ.get('XLA_FLAGS', '')}"
+    elif framework == "tensorflow" and find_spec("tensorflow"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from tensorflow import config
+
+        halves = [config.LogicalDeviceConfiguration() for _ in range(2)]
+        config.set_logical_device_configuration(config.list_physical_devices("CPU")[0], halves)
+
+
 def pytest_configure(config):
     """Ignore the warnings of the framework under test: on import, and those that its test module lists."""
     if config.getoption("--backend") == "jax":  # read when JAX looks for its devices
         os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {os.environ.get('XLA_FLAGS', '')}"
+    if config.getoption("--backend") == "keras":
+        split_cpu(os.environ.get("KERAS_BACKEND", "tensorflow"))
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         return  # the processes that xdist starts import the framework; this one runs no test
     with warnings.catch_warnings():

@@ -2,14 +2,18 @@
 
 from functools import partial
 
+import equinox as eqx
+import haiku as hk
 import jax
 import numpy as np
 import pytest
+from flax import linen, nnx
 from jax import numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
 from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_backends.jax import flax as modules
 from posenc_core import Alibi, Learned, Rotary, T5Bias, shard
 
 from .plain import ULP, WIDTH, rotated, sinusoids, tokens
@@ -162,3 +166,53 @@ def test_attention_with_heads_on_several_devices(mesh):
     assert sent(lambda layer, x: layer(x, x, x, causal=True), spread, on_mesh(mesh, x)) == ["all-reduce"]
     result = jax.jit(lambda layer, x: layer(x, x, x, causal=True))(spread, on_mesh(mesh, x))
     np.testing.assert_allclose(result, layer(x, x, x, causal=True), rtol=0, atol=1e-5)
+
+
+class Field(eqx.Module):
+    """A module of Equinox with a layer."""
+
+    attention: MultiHeadAttention
+
+    def __call__(self, x):
+        return self.attention(x, x, x, causal=True)
+
+
+class Block(linen.Module):
+    """A module of linen with a layer."""
+
+    @linen.compact
+    def __call__(self, x):
+        return self.param("attention", attention)(x, x, x, causal=True)
+
+
+def attention(key):
+    return MultiHeadAttention(16, 2, position=T5Bias(num_heads=2), key=key)
+
+
+def haiku_block(x):
+    """Return the result of a layer whose leaves are parameters of Haiku, as on the page on JAX."""
+    leaves, tree = jax.tree.flatten(attention(jax.random.key(0)))
+    found = [hk.get_parameter(str(n), x.shape, x.dtype, init=lambda *_, x=x: x) for n, x in enumerate(leaves)]
+    layer = tree.unflatten(found)
+    return layer(x, x, x, causal=True)
+
+
+def test_modules_of_every_library_run_on_eight_devices(mesh):
+    """The batch and the sequence are split, parameters are on all devices; one program has all four."""
+    x, key = jnp.asarray(tokens(2, 8, 16)), jax.random.key(0)
+    graph, state = nnx.split(modules.MultiHeadAttention(16, 2, position=T5Bias(num_heads=2), rngs=nnx.Rngs(0)))
+    haiku = hk.without_apply_rng(hk.transform(haiku_block))
+    calls = (
+        lambda state, x: nnx.merge(graph, state)(x, x, x, causal=True),
+        Block().apply,
+        Field.__call__,
+        haiku.apply,
+    )
+    trees = state, Block().init(key, x), Field(attention(key)), haiku.init(key, x)
+
+    def run(trees, x):
+        return [call(tree, x) for call, tree in zip(calls, trees, strict=True)]
+
+    found = jax.jit(run)(jax.tree.map(partial(on_mesh, mesh), trees), on_mesh(mesh, x, "heads", "sequence"))
+    for got, wanted in zip(found, run(trees, x), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
