@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .encodings.scoring import *
     from .encodings.write import write_tables as write_tables
     from .layers.backend import Backend as Backend
+    from .layers.saved_encodings import allow_change as allow_change
     from .positions.augmentation import Augmentation as Augmentation
     from .positions.augmentation import augment as augment
     from .positions.augmentation import draw_augmentation as draw_augmentation
@@ -76,6 +77,7 @@ else:  # importing all of them takes longer than importing NumPy
             "encodings": " ".join([*encodings.NAMES, "Encoding", "Placed"]),
             "encodings.write": "write_tables",
             "layers.backend": "Backend",
+            "layers.saved_encodings": "allow_change",
             "positions.augmentation": "Augmentation augment draw_augmentation",
             "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
             "positions.sequences": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",

@@ -57,6 +57,11 @@ class TableParameter(gluon.Parameter):
     def cast(self, dtype: Any) -> None:
         pass
 
+    def set_data(self, data: Any) -> None:
+        """Keep the numbers; raise for others, as `ParameterDict.load` may bring those of another encoding."""
+        if not np.array_equal(data.asnumpy(), self._data[0].asnumpy(), equal_nan=True):
+            raise ValueError(f"`{self.name}` is a table, which follows from the encoding of its layer, got others.")
+
     def _reduce(self) -> mx.np.ndarray:
         return self._data[0].copyto(mx.cpu())  # Gluon's is the mean over the devices, which rounds
 

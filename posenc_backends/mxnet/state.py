@@ -10,6 +10,7 @@ from mxnet import gluon
 
 from posenc_core.encodings import Encoding
 from posenc_core.layers.inputs import learned_by
+from posenc_core.layers.saved_encodings import changed_fields, why_refused
 
 
 class EncodingTag(gluon.Parameter):
@@ -42,8 +43,5 @@ class EncodingTag(gluon.Parameter):
 
     def _load_init(self, data: Any, *rest: Any, **options: Any) -> None:
         found = data.asnumpy().tobytes().decode()
-        if found != self.encoding:
-            raise ValueError(
-                f"The file must be of the layer's encoding {self.encoding}, got one of {found}; to take its numbers "
-                "all the same, read them with `mx.npx.load` and set them with `set_data`."
-            )
+        if why := why_refused(changed_fields(found, self.encoding)):
+            raise ValueError(f"The file must be of the layer's encoding {self.encoding}, got one of {found}; {why}.")

@@ -7,6 +7,8 @@ from typing import Any
 import paddle
 from paddle import Tensor
 
+from posenc_core.layers.saved_encodings import changed_fields, why_refused
+
 SEPARATOR = " of "  # between the name of a parameter and its encoding; `paddle.save` keeps it
 
 
@@ -50,8 +52,8 @@ class _AnySize:
 def check_encoding(key: str, found: Any, own: Tensor) -> None:
     """Raise if the array under this key was learned with another encoding; arrays of other origin name none."""
     theirs, ours = (_encoding_of(getattr(x, "name", "")) for x in (found, own))
-    if theirs and ours and theirs != ours:
-        raise ValueError(f"`state_dict` must be of the layer's encoding {ours}, got `{key}` of {theirs}.")
+    if theirs and ours and (why := why_refused(changed_fields(theirs, ours))):
+        raise ValueError(f"`state_dict` must be of the layer's encoding {ours}, got `{key}` of {theirs}; {why}.")
 
 
 def _encoding_of(name: str) -> str:

@@ -175,7 +175,7 @@ class Layer(Module):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         """Load parameters, never constants; a state of another encoding counts as an unexpected key."""
         _, _, unexpected_keys, _ = rest
-        unexpected_keys += state.differences(self.metadata, local_metadata, prefix)
+        state.check_metadata(self.metadata, local_metadata, prefix, unexpected_keys)
         if local_metadata.get("assign_to_params_buffers"):
             state.fill(self, state_dict)
         given = state.checked(self, state_dict, prefix, unexpected_keys)

@@ -49,7 +49,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         """Refuse a state with another family of position; `rotary` and `scoring` refuse another one of their family."""
         _, _, unexpected_keys, _ = rest
         if _layer_names(state.revived(local_metadata.get("position", self.position))) != _layer_names(self.position):
-            unexpected_keys += state.differences(self.metadata, local_metadata, prefix)
+            state.check_metadata(self.metadata, local_metadata, prefix, unexpected_keys)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 

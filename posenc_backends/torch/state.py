@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from posenc_core.encodings import Encoding
+from posenc_core.layers.saved_encodings import changed_fields, may_change, why_refused
 
 Metadata = Mapping[str, Any]  # encodings, pairs of them, words or None
+OF_TABLES = "name the fields that may differ in `with posenc_core.allow_change(…):` if that is meant"
 
 
 def describe(metadata: Metadata, state: Any, prefix: str) -> None:
@@ -19,11 +22,22 @@ def describe(metadata: Metadata, state: Any, prefix: str) -> None:
         of_state.setdefault(prefix[:-1], {}).update({name: _plain(value) for name, value in metadata.items()})
 
 
-def differences(metadata: Metadata, saved: Any, prefix: str) -> Iterator[str]:
-    """Yield a message for each entry that a state has otherwise; states of other origin have none."""
+def check_metadata(metadata: Metadata, saved: Any, prefix: str, unexpected: list[str]) -> None:
+    """Refuse each entry that a state has otherwise; states of other origin have none."""
     for name, own in metadata.items():
-        if name in saved and revived(saved[name]) != own:
-            yield f"{prefix}{name}: {revived(saved[name])!r}, but the layer has {own!r}; `strict=False` loads the rest"
+        found = revived(saved.get(name, own))
+        changed = {name} - {found == own and name} if isinstance(own, str) else changed_fields(found, own)
+        if why := why_refused(changed):
+            refuse(unexpected, prefix + name, f"{found!r}, but the layer has {own!r}; {why}")
+
+
+def refuse(unexpected: list[str], name: str, why: str) -> None:
+    """Count an entry as an unexpected key; all that are refused for one reason are one."""
+    for place, entry in enumerate(unexpected):
+        if found := re.fullmatch(rf"(\S+)(?: and (\d+) more)?: {re.escape(why)}", entry):
+            unexpected[place] = f"{found[1]} and {int(found[2] or 0) + 1} more: {why}"
+            return
+    unexpected.append(f"{name}: {why}")
 
 
 def revived(saved: Any) -> Any:
@@ -52,8 +66,8 @@ def checked(layer: Any, state: Any, prefix: str, unexpected: list[str]) -> dict[
     if rows > max(map(len, layer.constants.values())):
         layer.set_tables(layer.encoding.constants(rows))
     for name, table in saved.items():
-        if not _agree(table, layer.constants[name]):
-            unexpected.append(f"{prefix}{name}: other numbers than {layer.encoding!r} has; `strict=False` keeps those")
+        if not _agree(table, layer.constants[name]) and not may_change(layer.encoding):
+            refuse(unexpected, prefix + name, f"other numbers than {layer.encoding!r} has; {OF_TABLES}")
     layer.copy_rows({name: len(table) for name, table in saved.items()})
     return {**state, **{prefix + name: layer._buffers[name] for name in saved}}
 

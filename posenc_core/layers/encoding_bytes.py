@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import shown
 from ..encodings import Encoding
+from .saved_encodings import changed_fields, why_refused
 
 Encodings: TypeAlias = Encoding | tuple[Encoding, ...] | None
 
@@ -57,5 +58,7 @@ def check_saved(encodings: Mapping[str, Encoding], state: Mapping[str, Any]) -> 
         if name not in state:
             raise ValueError(f"`state` must have an encoding, `{name}`, as `to_state` writes it, got {sorted(state)}.")
         saved = from_bytes(name, state[name])
-        if saved != encoding:
-            raise ValueError(f"`{name}` must be {encoding!r}, as in the layer, got {saved!r}; make a layer with that.")
+        if why := why_refused(changed_fields(saved, encoding)):
+            raise ValueError(
+                f"`{name}` must be {encoding!r}, as in the layer, got {saved!r}; make a layer with that, or, {why}."
+            )

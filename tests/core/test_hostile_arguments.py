@@ -34,6 +34,7 @@ CALLS = {
         "coefficients": np.eye(2, dtype=np.float32), "encoding": p.FoPE(head_dim=4, layout="half", num_terms=2),
     },
     p.grid: {"*sizes": (2, 4), "start": 1, "merge": 2, "window": 2},
+    p.allow_change: {"*names": ("scaling", "window")},
     p.left_padded: {"rows": [p.multimodal([2]), p.multimodal([(1, 2, 2)])]},
     p.multimodal: {"segments": [2, (1, 2, 2, 1.5)], "after": "largest"},
     p.namespace_of: {"*arrays": (X, X)},

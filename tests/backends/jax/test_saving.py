@@ -87,7 +87,7 @@ def test_a_tree_is_loaded_from_an_orbax_checkpoint(tmp_path):
 )
 def test_parameters_of_another_encoding_are_rejected(saved, target):
     message = (
-        f"`.encoding` must be {target.encoding!r}, as in the layer, got {saved.encoding!r}; make a layer with that."
+        f"`.encoding` must be {target.encoding!r}, as in the layer, got {saved.encoding!r}; make a layer with that, or"
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         from_state(target, through_a_file(to_state(saved)))

@@ -183,3 +183,14 @@ def test_a_model_is_saved_with_its_own_names(tmp_path):
     assert sorted(mx.npx.load(str(tmp_path / "layer.params"))) == ["0.encoding", "0.table", "2.encoding", "2.table"]
     x = mx.np.ones((1, 4, 8))
     np.testing.assert_array_equal(other(x).asnumpy(), one(x).asnumpy())
+
+
+def test_arrays_for_all_parameters_bring_no_table_of_another_encoding():
+    own, other = [
+        started(RotaryEmbedding(Rotary(head_dim=8, layout="half", base=base), max_len=4)).collect_params()
+        for base in (1e4, 500.0)
+    ]
+    arrays = [parameter.data() for parameter in other.values()]
+    with pytest.raises(ValueError, match="` is a table, which follows from the encoding of its layer, got others"):
+        own.load_dict(dict(zip(own, arrays, strict=True)))
+    other.load_dict(dict(zip(other, arrays, strict=True)))

@@ -11,7 +11,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.utils import parametrizations, parametrize, prune, weight_norm
 
 from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import Alibi, Learned, LearnedRotary, Rotary, Sinusoidal, T5Bias
+from posenc_core import Alibi, Learned, LearnedRotary, Rotary, Sinusoidal, T5Bias, allow_change
 
 TURNING = Rotary(head_dim=8, layout="half")
 FASTER = Rotary(head_dim=8, layout="half", base=500.0)
@@ -78,7 +78,7 @@ def test_states_without_metadata_are_loaded_and_persistent_tables_are_compared()
     attention(BIASING).load_state_dict(dict(attention(TURNING).state_dict()))
     persistent_layers = {base: MultiHeadAttention(16, 2, position=base, persistent=True) for base in (TURNING, FASTER)}
     persistent_layers[TURNING].load_state_dict(dict(persistent_layers[TURNING].state_dict()))
-    with pytest.raises(RuntimeError, match=r"rotary\.cos: other numbers than Rotary.* has; `strict=False` keeps those"):
+    with pytest.raises(RuntimeError, match=r"rotary\.cos and 1 more: other numbers than Rotary.* has; name the f"):
         persistent_layers[FASTER].load_state_dict(dict(persistent_layers[TURNING].state_dict()))
     persistent_layers[FASTER].load_state_dict(dict(persistent_layers[TURNING].state_dict()), strict=False)
     wanted = FASTER.constants(2048)["cos"]
@@ -156,10 +156,27 @@ def test_what_is_written_into_states_and_buffers_changes_no_table(tmp_path):
     for buffer in layer.buffers():
         buffer.zero_()
     assert torch.equal(layer(x), wanted)
-    with pytest.raises(RuntimeError, match=r"cos: other numbers than Rotary.*500"):
+    with pytest.raises(RuntimeError, match=r"cos and 1 more: other numbers than Rotary.*500"):
         layer.load_state_dict(state)
     assert torch.equal(layer(x), wanted)
     np.testing.assert_array_equal(layer.state_dict()["cos"], FASTER.constants(4)["cos"])
+
+
+def test_a_refusal_of_many_layers_is_one_line():
+    """Of layers and tables alike; a change that is named is no refusal, nor is it in a plain dict, which has tables."""
+    saved, model = (
+        nn.ModuleList([RotaryEmbedding(encoding, max_len=4, persistent=True) for _ in range(12)])
+        for encoding in (TURNING, FASTER)
+    )
+    with pytest.raises(RuntimeError, match=r'"0\.encoding and 11 more: Rot.*"0\.cos and 23 more: other') as caught:
+        model.load_state_dict(saved.state_dict())
+    assert len(str(caught.value).splitlines()) == 2
+    for state in (saved.state_dict(), dict(saved.state_dict())):
+        with allow_change("base"):
+            model.load_state_dict(state)
+        with pytest.raises(RuntimeError, match="and 23 more: other numbers than"), allow_change("window"):
+            model.load_state_dict(state)
+    np.testing.assert_array_equal(model.state_dict()["3.cos"], FASTER.constants(4)["cos"])
 
 
 ELSEWHERE = {  # tools that put something else in the place of a parameter
