@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
-from abc import ABC
+from abc import ABCMeta
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib import import_module
-from inspect import Parameter, isabstract, signature
+from inspect import Parameter, Signature, isabstract, signature
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import numpy as np
 
 from ._array_api.checks import shown
+from ._calls import explain_call
 
 if TYPE_CHECKING:
     from typing import Self
@@ -22,8 +23,29 @@ V = TypeVar("V", bound="Value")
 _DEEPEST = 16  # dicts and lists in each other; an encoding has a scaling, which has lists
 
 
+class ValueClass(ABCMeta):
+    """The class of the classes of values: arguments that do not fit are explained in one sentence."""
+
+    if not TYPE_CHECKING:  # the types of arguments are those of each class
+
+        def __call__(cls, *given: Any, **named: Any) -> Any:
+            try:
+                return super().__call__(*given, **named)
+            except TypeError as error:
+                known = cls.__signature__.parameters
+                explained = explain_call(cls.__name__, known, given, named, {})
+                if explained is None:
+                    raise
+                raise explained from error
+
+    @property
+    def __signature__(cls) -> Signature:
+        """The arguments, without those of `__call__` above."""
+        return Signature(list(signature(cls.__init__).parameters.values())[1:])
+
+
 @dataclass(frozen=True, kw_only=True)
-class Value(ABC):  # noqa: B024 - its subclasses have abstract methods
+class Value(metaclass=ValueClass):
     """The base class of encodings and scalings: keyword arguments that are checked once and never change."""
 
     def __post_init__(self) -> None:

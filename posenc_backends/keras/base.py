@@ -65,15 +65,15 @@ class Module(keras.layers.Layer):
             return x
         return self.dtype_policy.convert_input(tensor, True, self.compute_dtype)
 
-    def active_dropout(self, **options: Any) -> Callable[[Any], Any] | None:
+    def active_dropout(self, *, training: Any = ...) -> Callable[[Any], Any] | None:
         """Return the dropout; it knows from Keras whether the model is in training, unless `training` is given.
 
         Args:
-            options: `training`, whether numbers are dropped; Keras's own `fit` and `predict` say so themselves.
+            training: whether numbers are dropped; Keras's own `fit` and `predict` say so themselves.
         """
-        if not self.dropout.rate or not options.get("training", True):
+        if not self.dropout.rate or not training:
             return None
-        return partial(self.dropout, **options)
+        return self.dropout if training is ... else partial(self.dropout, training=training)
 
     def part_options(self, **options: Any) -> dict[str, dict[str, Any]]:
         """Return the name of each part, the dtype policy, and the options of `Dense` for projections."""

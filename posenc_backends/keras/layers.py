@@ -94,6 +94,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         weights: bool = False,
         keys_mask: Any = None,
         training: bool | None = None,
+        **unknown: Any,
     ) -> Any:
         """Return `attend`; Keras itself gives `keys_mask`, where the keys come from a layer with a mask."""
         return self.attend(
@@ -110,6 +111,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
             weights=weights,
             keys_mask=keys_mask,
             training=training,
+            **unknown,
         )
 
     def compute_output_spec(self, queries: Tensor, keys: Tensor, *rest: Any, **options: Any) -> Any:

@@ -107,6 +107,9 @@ def in_order(method: Callable[..., Any], *given: Any, **named: Any) -> list[Any]
     rest = names[len(given) :]
     if len(given) <= count and set(rest).issuperset(named) and all(name in named or name in defaults for name in rest):
         return [*given, *[named[name] if name in named else defaults[name] for name in rest]]
+    unknown = {name: value for name, value in named.items() if name not in (*names, "self")}
+    if unknown:
+        given[0].refuse(unknown)
     bound = signature_of(method).bind(*given, **named)  # which raises what Python says of such a call
     bound.apply_defaults()
     return list(bound.arguments.values())

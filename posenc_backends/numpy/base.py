@@ -19,6 +19,9 @@ class Module:
 
     backend: Backend = BACKEND
 
+    def __init__(self) -> None:
+        """Take no options."""
+
     def prepare(self, x: Any, width: int | None) -> Any:
         """Return the tokens as they are."""
         return x
@@ -35,6 +38,7 @@ class Layer(Module):
     """Holds the constants and the parameters of an encoding as arrays. It has no options."""
 
     def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
+        super().__init__()
         self.encoding = encoding
         self.arrays: dict[str, Any] = {}
         self.set_tables(encoding.constants(max_len))
@@ -51,3 +55,6 @@ class Layer(Module):
     def initial_arrays(self) -> dict[str, Any]:
         """The arrays: no position is traced here."""
         return self.arrays
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.encoding})"

@@ -29,3 +29,6 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
     scaling_layer = QueryScaling
 
     __call__ = layers.MultiHeadAttention.attend
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.num_hiddens}, {self.num_heads}, position={self.position})"

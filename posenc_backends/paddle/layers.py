@@ -51,6 +51,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         causal: bool = False,
         cache: Any = None,
         weights: bool = False,
+        **unknown: Any,
     ) -> Any:
         """Return `attend`, whose arrays may all be given by place here."""
         return self.attend(
@@ -65,4 +66,5 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
             causal=causal,
             cache=cache,
             weights=weights,
+            **unknown,
         )

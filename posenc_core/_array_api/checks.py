@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._foreign_names import our_value
 from .namespace import A, Array, dtype_name, dtype_of, is_floating, namespace_of
 
 LARGEST = 2**127  # of a number in float32, whose exponent ends there
@@ -108,8 +109,9 @@ def check_decimals(name: str, values: Any, *, minimum: int = -LARGEST) -> tuple[
 def check_known(name: str, value: object, known: Sequence[str]) -> None:
     """Raise unless `value` is one of the strings `known`; the error lists them."""
     if not isinstance(value, str) or value not in known:  # `in` alone would compare an array entry by entry
-        choices = ", ".join(repr(choice) for choice in known)
-        raise ValueError(f"`{name}` must be one of {choices}, got {shown(value)}.")
+        choices, own = ", ".join(repr(choice) for choice in known), our_value(name, value)
+        here = f", which is {own!r} here" if own in known else ""
+        raise ValueError(f"`{name}` must be one of {choices}, got {shown(value)}{here}.")
 
 
 def host_array(name: str, values: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._array_api.checks import check_broadcasts, check_rank, check_width, is_specialized, is_static, shown
 from .._array_api.namespace import in_float32, namespace_of, shape_of
@@ -41,6 +41,7 @@ class AttentionBias(BaseLayer):
     encoding: Any  # Scoring
     learned_shapes: frozenset[tuple[str, tuple[int, ...]]]
     offset_table: OffsetTable | None = None
+    call_arguments = ("scores", "start", "query_positions", "key_positions", "q", "k")
 
     def __init__(self, encoding: Scoring, **native: Any) -> None:
         check_encoding(encoding, Scoring, "a scoring")
@@ -58,6 +59,7 @@ class AttentionBias(BaseLayer):
         key_positions: Given = None,
         q: Tensor = None,
         k: Tensor = None,
+        **unknown: NoReturn,
     ) -> Tensor:
         """Return `scores` plus the bias.
 
@@ -74,6 +76,8 @@ class AttentionBias(BaseLayer):
                 used.
             ValueError: if sizes do not fit, or the encoding has no such position.
         """
+        if unknown:
+            self.refuse(unknown)
         scores = self._check_scores("scores", scores)
         q, k = self._check_content(scores, q, k)
         with self.backend.call_context(scores):

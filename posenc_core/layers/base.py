@@ -7,10 +7,13 @@ framework's adapter adds its base class, a few hooks and one alias per layer (`f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
 from .._array_api.checks import check_floating, check_rank, check_width, is_specialized, shown
+from .._calls import explain_call, explain_unknown
+from .._foreign_names import ours
 from ..attention import Dropout
 from ..encodings import Encoding
 from ..encodings.base import Tables
@@ -57,13 +60,18 @@ class Documented:
     """A class whose subclasses have the docstring of their first base, and the options of their framework as well.
 
     Editors and tools such as `torch.nn.utils.skip_init` read in the signature which options a layer takes. What a layer
-    is of does not change.
+    is of does not change. Arguments that a layer does not take are explained in one sentence.
     """
+
+    #: The names of the arguments of a call.
+    call_arguments: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
         cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
+        if "__init__" in vars(cls):
+            cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; raise if arrays of the layer would belong to another one than it then names."""
@@ -74,6 +82,45 @@ class Documented:
             if type(own) is not type(new) or own != new:
                 raise AttributeError(unchangeable(name, self))
         super().__setattr__(name, value)
+
+    def refuse(self, unknown: Mapping[str, Any]) -> NoReturn:
+        """Raise TypeError for arguments that a call does not take."""
+        name, value = next(iter(unknown.items()))
+        elsewhere = {"when the layer is made": signature(type(self)).parameters}
+        raise TypeError(explain_unknown(type(self).__name__, name, value, self.call_arguments, elsewhere))
+
+    def dropout_with(self, native: Mapping[str, Any]) -> Dropout | None:
+        """Return the dropout of a call with options of its own; raise TypeError if there are none of these names."""
+        layer: Any = self
+        try:
+            dropout: Dropout | None = layer.active_dropout(**native)
+        except TypeError:
+            known = signature(layer.active_dropout).parameters
+            unknown = {name: value for name, value in native.items() if name not in known}
+            if not unknown:
+                raise
+            self.refuse(unknown)
+        return dropout
+
+
+def explained(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor of a layer that explains what is wrong with its arguments."""
+
+    @wraps(init)
+    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
+        try:
+            init(self, *given, **named)
+        except (TypeError, ValueError) as error:  # Keras raises the second
+            kind, known = type(self), signature(type(self)).parameters
+            takes_more = any(one.kind == one.VAR_KEYWORD for one in known.values())
+            told = {name: x for name, x in named.items() if name in known or not takes_more or ours(name)}
+            reason = explain_call(kind.__name__, known, given, told, {"in the call": kind.call_arguments})
+            if reason is None:
+                raise
+            raise reason from error
+
+    __init__.__signature__ = signature(init)  # type: ignore[attr-defined] # which Keras reads without its wrapper
+    return __init__
 
 
 def unchangeable(name: str, layer: object) -> str:

@@ -112,6 +112,10 @@ class MultiHeadAttention(Documented):
     rotary_layer: Callable[..., RotaryEmbedding]
     scoring_layer: Callable[..., AttentionBias]
     scaling_layer: Callable[..., QueryScaling]
+    call_arguments = (
+        "queries", "keys", "values", "valid_lens", "start", "positions", "key_positions", "mask", "causal", "cache",
+        "weights",
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - all that can be said of a layer
         self,
@@ -207,6 +211,8 @@ class MultiHeadAttention(Documented):
             ValueError: if sizes do not match, or traced code exceeds the tables.
         """
         causal, weights = check_flag("causal", causal), check_flag("weights", weights)
+        keys_mask = native.pop("keys_mask", None)
+        dropout = self.dropout_with(native) if native else self.active_dropout()
         is_one_sequence = queries is keys
         queries, keys, values = self._prepare_tokens(queries, keys, values)
         self.check_tokens(queries, keys, values)
@@ -225,13 +231,13 @@ class MultiHeadAttention(Documented):
                 q = self.scaling(q, start=at.start, positions=at.positions)
             if at.cached:
                 k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
-            position, keys_mask = self._position(q, k, at), native.pop("keys_mask", None)
+            position = self._position(q, k, at)
             hides_later = causal and not at.is_last
             is_causal = hides_later and at.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
             is_causal = is_causal and (self.window is None or at.is_within(self.window))
             visible = self._visible(q, at, valid_lens, mask, hides_later and not is_causal, keys_mask)
             added = Additions(position, mask=visible)
-            mixed = attend_checked(q, k, v, added, is_causal=is_causal, dropout=self.active_dropout(**native))
+            mixed = attend_checked(q, k, v, added, is_causal=is_causal, dropout=dropout)
             result = self.W_o(merge_heads(mixed))
             if cache is None and not weights:
                 return result

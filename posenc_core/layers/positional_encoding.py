@@ -44,6 +44,7 @@ class PositionalEncoding(TableLayer):
     encoding: Any  # Additive
     combine: Any  # Combine
     dropout: Any
+    call_arguments = ("x", "start", "positions")
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class PositionalEncoding(TableLayer):
             TypeError: if `x` is not a floating-point array of the framework, or positions are not numbers.
             ValueError: if sizes do not match, or traced code exceeds the table.
         """
+        dropout = self.dropout_with(native) if native else self.active_dropout()
         encoding = self.encoding
         width = encoding.dim if self.combine == "add" else None
         x = self.check_prepared("x", self.prepare(x, width), width)
@@ -99,7 +101,6 @@ class PositionalEncoding(TableLayer):
         else:
             rows = self.lookup(x, start, positions)
         result = combine_checked(x, rows[0], self.combine)
-        dropout = self.active_dropout(**native)
         return result if dropout is None else dropout(result)
 
     if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class PositionalEncoding(TableLayer):
 
 def additive_for(num_hiddens: int, encoding: Encoding | None, combine: str) -> Additive:
     """Return the encoding of a `PositionalEncoding`: the given one if it fits, by default that of the paper."""
+    if isinstance(num_hiddens, Additive) and encoding is None:
+        raise TypeError(f"`num_hiddens` must be an integer, got {shown(num_hiddens)}; give that as `encoding=…`.")
     num_hiddens = check_integer("num_hiddens", num_hiddens)
     check_known("combine", combine, COMBINES)
     if encoding is None:

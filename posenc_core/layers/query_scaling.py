@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._array_api.checks import check_integer
 from .._array_api.namespace import aligned, in_float32
@@ -41,13 +41,14 @@ class QueryScaling(TableLayer):
     """
 
     encoding: Any  # QueryEncoding
+    call_arguments = ("q", "start", "positions")
 
     def __init__(self, encoding: QueryEncoding, *, max_len: int | None = None, **native: Any) -> None:
         check_encoding(encoding, QueryEncoding, "a `QueryScale` or `LearnedQueryScale`, the")
         rows = min(max(LENGTHS * getattr(encoding, "length", 0), USUAL), MOST) if max_len is None else max_len
         super().__init__(encoding, check_integer("max_len", rows, maximum=LIMIT), **native)  # type: ignore[call-arg]
 
-    def scale(self, q: Tensor, start: Given = 0, positions: Given = None) -> Tensor:
+    def scale(self, q: Tensor, start: Given = 0, positions: Given = None, **unknown: NoReturn) -> Tensor:
         """Return queries times the factors of their positions.
 
         Args:
@@ -61,6 +62,8 @@ class QueryScaling(TableLayer):
             TypeError: if `q` is not a floating-point array of the framework, or positions are not integers.
             ValueError: if sizes do not match, or traced code exceeds the table.
         """
+        if unknown:
+            self.refuse(unknown)
         q = self.check_tokens("q", q, None)
         self.encoding.check_queries(q)
         (rows,) = self.lookup(q, start, positions)

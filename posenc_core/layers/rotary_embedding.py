@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class RotaryEmbedding(TableLayer):
     """
 
     encoding: Any  # QueryKeyEncoding
+    call_arguments = ("q", "k", "start", "positions", "seq_axis", "seq_len")
 
     def __init__(self, encoding: QueryKeyEncoding, *, max_len: int | None = None, **native: Any) -> None:
         check_encoding(encoding, QueryKeyEncoding, "a rotary")
@@ -64,6 +65,7 @@ class RotaryEmbedding(TableLayer):
         positions: Given = None,
         seq_axis: int = -2,
         seq_len: int | None = None,
+        **unknown: NoReturn,
     ) -> Tensor:
         """Return `q`, or `q` and `k`, rotated by the angles of their positions.
 
@@ -82,7 +84,7 @@ class RotaryEmbedding(TableLayer):
             TypeError: if `q` or `k` are not floating-point arrays of the framework, or positions are not numbers.
             ValueError: if sizes do not match, or traced code exceeds the tables.
         """
-        encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
+        encoding = self.encoding if seq_len is None and not unknown else self._encoding_at(seq_len, unknown)
         q = self.prepare(q, encoding.head_dim)
         k = None if k is None else self.prepare(k, encoding.head_dim)
         is_usual = type(seq_axis) is int and seq_axis == -2
@@ -117,6 +119,12 @@ class RotaryEmbedding(TableLayer):
                 return both
         rotated = self.apply_rows(q, rows, seq_axis, keys=False)
         return rotated if k is None else (rotated, self.apply_rows(k, rows, seq_axis, keys=True))
+
+    def _encoding_at(self, seq_len: int | None, unknown: dict[str, Any]) -> Any:
+        """Return the encoding for sequences of this length; raise for unknown arguments of the call."""
+        if unknown:
+            self.refuse(unknown)
+        return self.encoding.at(seq_len)
 
     def apply_rows(self, x: Tensor, rows: tuple[Tensor, ...], seq_axis: int, *, keys: bool) -> Tensor:
         """Return queries or keys at the positions of these rows."""
@@ -299,6 +307,6 @@ def _num_positions(encoding: QueryKeyEncoding, max_len: int | None) -> int:
         warnings.warn(
             f"`max_len` is {rows}, but {shown(encoding)} is for {loaded} positions: eager calls grow the tables, "
             f"compiled code gives NaN past them; give `max_len={loaded}` if yours goes so far.",
-            stacklevel=3,
+            stacklevel=4,
         )
     return rows

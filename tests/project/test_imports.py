@@ -17,7 +17,8 @@ BACKENDS = Path(posenc_backends.__file__).parent
 FRAMEWORKS = {*posenc_backends.NAMES, "tensorflow", "flax"}
 COMPANIONS = {"flax": "jax"}  # a library on a framework: its modules lie in the framework's folder
 CORE_LAYERS = [  # lowest first: each imports from itself and from those before it
-    "_lazy", "_array_api", "_values", "positions", "tables", "scaling", "rotation", "addition", "attention",
+    "_lazy", "_foreign_names", "_array_api", "_calls", "_values", "positions", "tables", "scaling", "rotation",
+    "addition", "attention",
     "encodings", "layers", "weights", "formats", "huggingface", "analysis", "transformer",
 ]  # fmt: skip
 BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each other only where `NEIGHBOURS` says so
