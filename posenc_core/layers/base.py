@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 FIXED = frozenset({  # attributes that tables, parts or parameters of a layer were made for
     "bias", "combine", "encoding", "is_shared", "learned", "learned_shapes", "max_len", "num_heads", "num_hiddens",
-    "num_kv_heads", "persistent", "position", "query_scale", "rotary", "scaling", "scoring",
+    "num_kv_heads", "persistent", "position", "query_scale", "rotary", "rotates_in_attention", "scaling",
+    "scoring", "window",
 })  # fmt: skip
 
 
@@ -112,8 +113,9 @@ def explained(init: Callable[..., None]) -> Callable[..., None]:
             init(self, *given, **named)
         except (TypeError, ValueError) as error:  # Keras raises the second
             kind, known = type(self), signature(type(self)).parameters
-            takes_more = any(one.kind == one.VAR_KEYWORD for one in known.values())
-            told = {name: x for name, x in named.items() if name in known or not takes_more or ours(name)}
+            takes_more, text = any(one.kind == one.VAR_KEYWORD for one in known.values()), str(error)
+            is_wrong = {name: not takes_more or bool(ours(name)) or f"'{name}'" in text for name in named}
+            told = {name: x for name, x in named.items() if name in known or is_wrong[name]}
             reason = explain_call(kind.__name__, known, given, told, {"in the call": kind.call_arguments})
             if reason is None:
                 raise
