@@ -33,7 +33,7 @@ from .values import (
 TYPES = ("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
 FLAGS = (
     "use_rotary_position_embeddings", "rotary_interleaved", "use_rope_scaling", "multi_latent_attention",
-    "yarn_correction_range_round_to_int",
+    "yarn_correction_range_round_to_int", "dsa_indexer_rope_interleaved",
 )  # fmt: skip
 SIZES = ("hidden_size", "num_attention_heads", "kv_channels", "qk_pos_emb_head_dim", "num_layers")
 LINEAR = "rotary_seq_len_interpolation_factor"
@@ -42,6 +42,12 @@ YARN = {  # with ordinary attention and with multi-head latent attention
     "yarn_beta_fast": "beta_fast",
     "yarn_beta_slow": "beta_slow",
 }
+VARIANT, LINEAR_LAYERS = "experimental_attention_variant", "linear_attention_freq"
+INDEXER = {  # of sparse attention
+    "dsa_indexer_head_dim": "index_head_dim",
+    "dsa_indexer_topk_freq": "index_topk_freq",
+    "dsa_indexer_skip_topk_offset": "index_skip_topk_offset",
+}
 SCALES = ("rotary_scaling_factor", "mscale", "mscale_all_dim")
 MARKS = {  # that no other format has
     "use_rotary_position_embeddings", "rotary_base", "rotary_percent", "rotary_interleaved", LINEAR, "use_rope_scaling",
@@ -49,8 +55,8 @@ MARKS = {  # that no other format has
     "yarn_original_max_position_embeddings",
 }  # fmt: skip
 USED = {*FLAGS, *SIZES, *MARKS, *YARN, *YARN.values(), *SCALES, "position_embedding_type", "rope_type", "mrope_section",
-        "rope_scaling_factor"}  # fmt: skip
-HARMLESS = re.compile(r"(apply|no)_rope_fusion|fused_single_qkv_rope|dsa_indexer_rope_\w+")
+        "rope_scaling_factor", VARIANT, LINEAR_LAYERS, *INDEXER, "mtp_num_layers"}  # fmt: skip
+HARMLESS = re.compile(r"(apply|no)_rope_fusion|fused_single_qkv_rope")
 ROTARY = re.compile(r"(?<!p)rope|rotary|yarn|theta")
 CHOSEN = {"rope_scaling_factor": 8.0, LINEAR: None, "use_rope_scaling": False, "rotary_interleaved": False}
 DEFAULTS = {  # of the command line, which a namespace has whether they are read or not
@@ -58,6 +64,7 @@ DEFAULTS = {  # of the command line, which a namespace has whether they are read
     "mscale_all_dim": 0, "original_max_position_embeddings": 4096, "beta_fast": 32,
     "beta_slow": 1, "yarn_original_max_position_embeddings": 4096, "yarn_beta_fast": 32, "yarn_beta_slow": 1,
     "yarn_correction_range_round_to_int": True, "rope_type": "rope", LINEAR: 1,
+    "dsa_indexer_topk_freq": 1, "dsa_indexer_skip_topk_offset": 0,
 }  # fmt: skip
 _OPTION = re.compile(r"--(position-embedding-type|rotary-|use-rotary|use-rope-scaling|multi-latent)")
 
@@ -146,13 +153,25 @@ def _config(given: Config) -> dict[str, Any]:
             raise ValueError(f"`{key}` is unknown, got {shown(value)}: leave it out if it changes no angle.")
     latent = flag(given, "multi_latent_attention")
     kind = _kind(given, latent=latent)
-    layers = _layers(given)
+    layers = _layers(given) | {"mtp_num_layers": layer_count(given, "mtp_num_layers", minimum=0)}
+    if str(given.get(VARIANT)).startswith("g"):  # gated delta net
+        layers["no_rope_layers"] = _attention_layers(given, layers)
     if kind is None or not any(layers.get("no_rope_layers", (1,))):
         layers.pop("no_rope_layers", None)
         return layers | {"use_rope": False}
     rope = {"rope_theta": number(given, "rotary_base", 10000, above=1)}
     rope |= {"yarn": _yarn, "mrope": _sections, "rope": _rope}[kind](given, latent)
-    return layers | _head(given, latent=latent) | {"rope_parameters": rope} | _layout(given, kind, latent=latent)
+    config = layers | _head(given, latent=latent) | {"rope_parameters": rope} | _layout(given, kind, latent=latent)
+    return config | (_indexer(given) if latent and given.get(VARIANT) == "dsa" else {})
+
+
+def _indexer(given: Config) -> dict[str, Any]:
+    """Return the keys of DeepSeek-V3.2; of its numbers of layers, 0 is as 1 here."""
+    sizes = {name: integer(given, key, minimum=0) for key, name in INDEXER.items()}
+    kept = {name: max(size, 1) for name, size in sizes.items() if size is not None}
+    interleaved = flag(given, "dsa_indexer_rope_interleaved")
+    offset = {"index_skip_topk_offset": 1}
+    return offset | kept | {"model_type": "deepseek_v32", "indexer_rope_interleave": interleaved}
 
 
 def _kind(given: Config, *, latent: bool) -> str | None:
@@ -198,7 +217,21 @@ def _layers(given: Config) -> dict[str, Any]:
     return counted | {"no_rope_layers": skip_layers(count or 1, layers)}
 
 
-def _evaluate(text: str) -> list[Any]:
+def _attention_layers(given: Config, layers: Config) -> list[int]:
+    """Return 1 for each layer with RoPE; of an integer, each n-th is not of linear attention, which has none."""
+    count, value = layers.get("num_hidden_layers"), given.get(LINEAR_LAYERS)
+    linear = _evaluate(value, LINEAR_LAYERS) if isinstance(value, str) else value
+    if isinstance(linear, int) and not isinstance(linear, bool) and linear > 0 and count:
+        linear = skip_layers(count, linear)
+    if not isinstance(linear, list) or len(linear) != count or not all(layer in (0, 1) for layer in linear):
+        raise ValueError(
+            f"`{LINEAR_LAYERS}` must be an integer or have 0 or 1 for each of `num_layers`, got {shown(value)}."
+        )
+    rotated = layers.get("no_rope_layers", [1] * len(linear))
+    return [int(one and not other) for one, other in zip(rotated, linear, strict=True)]
+
+
+def _evaluate(text: str, key: str = "no_rope_freq") -> list[Any]:
     """Return the list that an expression of lists, such as `([0]*3+[1]*1)*2`, stands for.
 
     Raises:
@@ -223,7 +256,7 @@ def _evaluate(text: str) -> list[Any]:
         found = value(ast.parse(text, mode="eval").body)
         return found if isinstance(found, list) else [found]
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(text)}.") from None
+        raise ValueError(f"`{key}` must be an integer or a list of 0 and 1, got {shown(text)}.") from None
 
 
 def _head(given: Config, *, latent: bool) -> dict[str, Any]:
