@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from posenc_backends.check import DEFAULT, check
+from posenc_backends.check.mistakes.rotary import OF_ATTENTION, SWAPPED
 from posenc_backends.check.precision_classes import CLASSES, ROUNDED
 from posenc_backends.check.program import INPUTS, Program, default_form
-from posenc_backends.check.result import IMPOSSIBLE
+from posenc_backends.check.result import IMPOSSIBLE, CheckResult
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
@@ -57,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="CONFIG", help="or a config.json that describes it, or its folder"
     )
     parser.add_argument("--layer-type", metavar="TYPE", help="the layers of the config")
+    parser.add_argument("--layer", type=int, metavar="INDEX", help="or one of its layers, from 0")
     parser.add_argument("--part", metavar="PART", help="the part of the config, such as indexer")
     parser.add_argument("--framework", metavar="NAME", help="whose arrays it takes (default: as its module imports)")
     parser.add_argument(
@@ -92,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.json is not None and not options.json.parent.is_dir():
             raise FileNotFoundError(f"`--json` must be in a folder that exists, got {options.json}.")
-        encoding = _encoding(options.spec, options.config, options.layer_type, options.part)
+        encoding = _encoding(options)
         checked, name = _checked(options, encoding)
         result = check(
             checked,
@@ -106,6 +109,8 @@ def run(options: argparse.Namespace) -> int:
             parameters=None if options.parameters is None else dict(np.load(options.parameters, allow_pickle=False)),
             progress=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
         )
+        if options.part == "indexer":
+            result = _name_layout_of_attention(result, options.config)
         if options.json is not None:
             content = result.to_dict() | {"function": name}
             text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
@@ -140,22 +145,46 @@ def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program |
     return Program(command=command, encoding=encoding, form=form, raw=options.raw), options.program
 
 
-def _encoding(spec: str | None, config: Path | None, layer_type: str | None, part: str | None) -> Encoding:
+def _encoding(options: argparse.Namespace) -> Encoding:
     """Return the encoding of `--spec` or `--config`.
 
     Raises:
         ValueError: if both are given, or the layers of the config do not rotate.
     """
+    spec, config = options.spec, options.config
     if spec is not None and config is not None:
         raise ValueError("`--spec` and `--config` both name the encoding: give one of them.")
     if config is None:
         return DEFAULT if spec is None else parse(spec)
-    from posenc_core.huggingface import load_rope
+    from posenc_core.huggingface import load_layers, load_rope
 
-    rotary = load_rope(config, layer_type=layer_type, part=part)
+    if options.layer is None:
+        rotary = load_rope(config, layer_type=options.layer_type, part=options.part)
+    else:
+        layers = load_layers(config, part=options.part)
+        if options.layer_type is not None or not 0 <= options.layer < len(layers):
+            raise ValueError(f"`--layer` must be one of the {len(layers)} layers, without `--layer-type`.")
+        rotary = layers[options.layer]
     if rotary is None:
-        raise ValueError(f"`--config` must describe RoPE, but the model of {config} does not rotate queries and keys.")
+        which = "the model" if options.layer is None else f"layer {options.layer}"
+        raise ValueError(f"`--config` must describe RoPE, but {which} of {config} does not rotate queries and keys.")
     return rotary
+
+
+def _name_layout_of_attention(result: CheckResult, config: Path) -> CheckResult:
+    """Return the result of an indexer, in which a swapped layout that is the attention's has that name."""
+    from posenc_core.huggingface.config import read
+    from posenc_core.huggingface.load_layers import group_layers
+
+    rotary: Any = next(group.rotary for group in group_layers(read(config))[0] if group.rotary is not None)
+    is_half = rotary.layout == "half"
+    named = (
+        replace(one, name=one.name.replace(SWAPPED, OF_ATTENTION))
+        if ("'half'" in one.description) is is_half is not (result.encoding.layout == "half")  # type: ignore[attr-defined]
+        else one
+        for one in result.mistakes
+    )
+    return replace(result, mistakes=tuple(named))
 
 
 def _load_function(target: str) -> Callable[..., Any]:

@@ -27,6 +27,10 @@ class Model:
 
 model = Model()
 
+def swapped(q, k, positions):
+    cos, sin = (t if t.ndim == 2 else t[:, None] for t in Rotary(head_dim=64, layout="half").cos_sin(positions))
+    return rotate(q, cos, sin, layout="interleaved"), rotate(k, cos, sin, layout="interleaved")
+
 def broken(q, k, positions):
     raise KeyError("cache")
 
@@ -57,11 +61,18 @@ def command(tmp_path, monkeypatch, capsys):
 def test_the_command_has_four_statuses(tmp_path, command):
     (tmp_path / "mine.py").write_text(MODULE)
     (tmp_path / "config.json").write_text(json.dumps({"head_dim": 64, "rope_theta": 5e5}))
+    sparse = {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "index_head_dim": 64, "num_hidden_layers": 1}
+    (tmp_path / "sparse.json").write_text(json.dumps(sparse))
+    indexer = ("--config", "sparse.json", "--part", "indexer", "--layer", "0")
     for status, text, arguments in (
         (0, "mine:model.rope conforms (rounded once, worst ", ("mine:model.rope", "--json", "result.json")),
         (0, "conforms", ("mine.py:model.rope", "--form", "rotation", "--framework", "numpy")),
         (0, "conforms", ("mine:model.rope", "--takes", "negative,real")),
         (1, "base ignored: the base is 10000", ("mine:model.rope", "--config", "config.json", "--json", "wrong.json")),
+        (0, "conforms", ("mine:model.rope", *indexer)),
+        (1, "not conform: indexer rotated in the attention's layout;", ("mine:swapped", *indexer, "--no-gradient")),
+        (1, "not conform: layout swapped;", ("mine:swapped", "--no-gradient")),
+        (3, "must be one of the 1 layers", ("mine:model.rope", *indexer[:-1], "1")),
         (2, "it raised KeyError: 'cache'", ("mine:broken",)),
         (2, "it raised SystemExit: 0", ("mine:leaving",)),
         (3, "`--json` must be in a folder that exists", ("mine:model.rope", "--json", "nowhere/result.json")),

@@ -17,6 +17,7 @@ from .application import application_mistakes
 from .base import Mistake, base_mistakes, own_mistakes, reverse_heads, with_fields, with_frequencies, with_tables
 from .scaling import scaling_mistakes
 
+SWAPPED, OF_ATTENTION = "layout swapped", "indexer rotated in the attention's layout"
 MOST_ORDERS = 25  # of the scalings of axes: all of four
 
 
@@ -24,7 +25,7 @@ def rotary_mistakes(encoding: RotaryEncoding) -> Iterator[Mistake]:
     """Yield the mistakes in rotations of this encoding."""
     for layout in ("interleaved", "half", "interleaved_to_half"):
         if layout != encoding.layout:
-            yield Mistake("layout swapped", f"pairs are those of layout {layout!r}", with_fields(layout=layout))
+            yield Mistake(SWAPPED, f"pairs are those of layout {layout!r}", with_fields(layout=layout))
     direction = "inverse" if encoding.direction == "forward" else "forward"
     yield Mistake("sign flipped", f"pairs rotate in direction {direction!r}", with_fields(direction=direction))
     yield Mistake("cos and sin swapped", "the cosine is where the sine belongs", with_tables(swap_cos_and_sin))

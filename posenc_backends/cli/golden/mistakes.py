@@ -11,12 +11,12 @@ import numpy.typing as npt
 from posenc_backends.check.candidates import Candidate
 from posenc_backends.check.mistakes import mistakes_of_encoding
 from posenc_backends.check.mistakes.base import IMPOSSIBLE, Mistake
+from posenc_backends.check.mistakes.rotary import OF_ATTENTION, SWAPPED
 from posenc_backends.check.mistakes.rounding import mistakes_of_rounding
 from posenc_backends.check.signatures import CosSin, RotateQueriesAndKeys, Table
 from posenc_core.encodings import Encoding
 
 Float64s = npt.NDArray[np.float64]
-SWAPPED, INDEXER = "layout swapped", "indexer rotated in the attention's layout"
 APART = 1e-6  # numbers that are nearer to the right ones show nothing
 
 
@@ -46,7 +46,7 @@ def mistaken(name: str, golden_case: dict[str, Any]) -> Iterator[tuple[Mistake, 
             if differs and found.tobytes() not in seen:
                 seen.add(found.tobytes())
                 is_indexer = mistake.name == SWAPPED and golden_case["name"].startswith("indexer")
-                yield mistake._replace(name=INDEXER) if is_indexer else mistake, key, found
+                yield mistake._replace(name=OF_ATTENTION) if is_indexer else mistake, key, found
             break
 
 
