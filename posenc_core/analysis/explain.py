@@ -9,11 +9,10 @@ from typing import Any
 from .._array_api.checks import check_integer
 from ..encodings import FoPE, Rotary
 from ..encodings.remapping import inner_rotary
-from ..huggingface import layer_types, load_rope
 from ..huggingface.config import INDEXER_LAYOUT, LENGTHS, get_values, is_foreign, is_translated, read
 from ..huggingface.facts.models import MODELS, model_type
 from ..huggingface.indexer import INDEXER
-from ..huggingface.load_layers import list_indexers, list_indices, name_layers
+from ..huggingface.load_layers import Group, group_layers, name_layers
 from ..huggingface.load_query_scale import softmax_factor
 from ..scaling import DynamicNTK
 from .pairs import Pair, describe_scaling, pairs_of
@@ -106,19 +105,16 @@ def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]
     ('half', 'model_type', 2559196)
     """
     text_config = read(config)
-    names: tuple[str | None, ...] = (layer_types(config) or (None,)) if layer_type is None else (layer_type,)
-    attention = {name: load_rope(config, layer_type=name) for name in names}
-    indexers: dict[str | None, Any] = {} if is_foreign(text_config) else list_indexers(text_config, attention)
+    parts = (None,) if is_foreign(text_config) else (None, INDEXER)
     return tuple(
-        _layers(text_config, name, part, loaded, attention)
-        for part, by_type in ((None, attention), (INDEXER, indexers))
-        for name, loaded in by_type.items()
+        _layers(text_config, part, group)
+        for part in parts
+        for group in group_layers(text_config, part, layer_type=layer_type)[0]
     )
 
 
-def _layers(
-    text_config: dict[str, Any], layer_type: str | None, part: str | None, loaded: Any, attention: dict[str | None, Any]
-) -> Layers:
+def _layers(text_config: dict[str, Any], part: str | None, group: Group) -> Layers:
+    layer_type, loaded, indices = group
     if loaded is None:
         return Layers(layer_type=layer_type)
     rotary: Any = inner_rotary(loaded)
@@ -128,7 +124,7 @@ def _layers(
     return Layers(
         layer_type=layer_type,
         part=part,
-        indices=list_indices(text_config, layer_type, attention, part),
+        indices=indices,
         kind=type(loaded).__name__,
         **loaded.remapping,
         layout_from=_layout_from(text_config, part),

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._array_api.checks import check_items, check_type, shown
 from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
-from ..formats.values import integer, layer_count
-from .config import INTERVAL, ROTATED, check_size, common_value, contents, find_text, find_value, is_translated
+from ..formats.values import integer, layer_count, warn
+from .config import (
+    INTERVAL,
+    ROPES,
+    ROTATED,
+    check_size,
+    common_value,
+    contents,
+    find_text,
+    find_value,
+    is_foreign,
+    is_translated,
+)
 from .facts.models import find_model
 from .indexer import INDEXER, find_indexer, layers_with_indexer
 from .load_rope import load_rope
@@ -20,10 +31,29 @@ from .parts import find_part, is_tower
 
 Layer = RotaryEncoding | DualChunk | None
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
-DEPTHS = (*COUNTS, "depth", "encoder_layers")  # of towers
+DEPTHS, SINGLE = (*COUNTS, "depth", "encoder_layers"), "num_single_layers"  # of towers, diffusers and timm
 DRAFT, DRAFTS = "mtp", ("num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_layers", "num_mtp_layers")
 MISSING = "`num_hidden_layers` or `num_layers` is missing, and so is a list of layers: add it."
 BY_LAYER = ("layer_types", ROTATED, LAYER_BASES)
+
+
+class Group(NamedTuple):
+    """Layers that rotate alike.
+
+    Attributes:
+        layer_type: their type; None if all layers have the same.
+        rotary: their RoPE.
+        indices: their indices; none if they are all layers of the type, or it is not known which.
+    """
+
+    layer_type: str | None
+    rotary: Layer
+    indices: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The layers in words, such as "layers 0–2, 4–6"."""
+        return name_layers(self.layer_type, self.indices)
 
 
 def load_layers(config: Any, *, part: str | None = None) -> tuple[Layer, ...]:
@@ -54,11 +84,13 @@ def load_layers(config: Any, *, part: str | None = None) -> tuple[Layer, ...]:
     content = contents(config)
     if part not in (None, INDEXER, DRAFT):
         content, part = find_part(content, part), None
-        if is_tower(content):
-            count = common_value({name: layer_count(content, name) for name in DEPTHS})
-            if count is None:
-                raise ValueError(MISSING)
-            return (load_rope(content),) * count
+    if part is None and (is_tower(content) or is_foreign(content)):
+        arguments = content.get("model_args")
+        sizes = content | (dict(arguments) if isinstance(arguments, Mapping) else {})
+        count = common_value({name: layer_count(sizes, name) for name in DEPTHS})
+        if count is None:
+            raise ValueError(MISSING)
+        return (load_rope(content),) * (count + (layer_count(sizes, SINGLE, minimum=0) or 0))
     text = find_text(content)
     found = list_layers(text, part)
     if found is not None:
@@ -68,10 +100,12 @@ def load_layers(config: Any, *, part: str | None = None) -> tuple[Layer, ...]:
     raise ValueError(f"`layer_types` is missing, but layers of the types {shown(layer_types(text))} differ: add it.")
 
 
-def list_layers(text: dict[str, Any], part: str | None = None) -> tuple[Layer, ...] | None:
+def list_layers(
+    text: dict[str, Any], part: str | None = None, load: Callable[..., Layer] = load_rope
+) -> tuple[Layer, ...] | None:
     """Return the rotation of each layer of a text model; None if its config does not say which layer has which.
 
-    The arguments, the exceptions and the warnings are those of `load_layers`.
+    The arguments are those of `group_layers`, the exceptions and the warnings those of `load_layers`.
     """
     if part == DRAFT:
         return _list_draft(text)
@@ -82,9 +116,12 @@ def list_layers(text: dict[str, Any], part: str | None = None) -> tuple[Layer, .
     if bases and len(bases) < count:
         raise ValueError(f"`{LAYER_BASES}` must have a base for each of the {count} layers, got {len(bases)}.")
     alike = {key: value for key, value in text.items() if key != LAYER_BASES}
-    by_type = {name: _load_type(alike, name) for name in dict.fromkeys(names)}
+    by_type = {name: _load_type(alike, name, load) for name in dict.fromkeys(names)}
     layers = [None if index in without else by_type[name] for index, name in enumerate(names)]
     if bases:
+        given = {find_value(text, path) for path in ("rope_theta", *(f"{name}.rope_theta" for name in ROPES))} - {None}
+        if given and any(bases) and given.isdisjoint(bases):
+            warn(f"`rope_theta` {shown(*given)} has no effect: `{LAYER_BASES}` has the base of each layer.")
         layers = [rotary and replace(rotary, base=base) for rotary, base in zip(layers, bases, strict=True)]
     if part == INDEXER:
         own = layers_with_indexer(text, names)
@@ -92,12 +129,12 @@ def list_layers(text: dict[str, Any], part: str | None = None) -> tuple[Layer, .
     return tuple(layers)
 
 
-def _load_type(text: dict[str, Any], name: str | None) -> Any:
+def _load_type(text: dict[str, Any], name: str | None, load: Callable[..., Layer]) -> Any:
     """Return the RoPE of the layers of a type, which may have a name of its own in the parameters."""
     if name in NOT_ATTENTION:
         return None
     label = find_model(text).rope_of_type.get(name or "", name)
-    return load_rope(text, layer_type=label if label in (*layer_types(text), *list_types(text)) else None)
+    return load(text, layer_type=label if label in (*layer_types(text), *list_types(text)) else None)
 
 
 def _list_draft(text: dict[str, Any]) -> tuple[Layer, ...]:
@@ -114,52 +151,43 @@ def _list_draft(text: dict[str, Any]) -> tuple[Layer, ...]:
     return tuple(layers) * drafts
 
 
-def list_indexers(text: dict[str, Any], by_type: Mapping[str | None, Layer]) -> dict[str | None, Layer]:
-    """Return the RoPE of the indexers in layers of each type that have some, from that of the attention."""
-    model = find_model(text)
-    kind = model.indexer and model.rope_of_type.get(model.indexer.layer_type or "", model.indexer.layer_type)
-    types = index_types(text)
-    if types is not None and not any(layers_with_indexer(text, types)):
-        return {}
-    indexers = {
-        name: find_indexer(text, rotary)
-        for name, rotary in by_type.items()
-        if kind in (None, name) or (name is None and types is not None)
-    }
-    return {name: indexer for name, indexer in indexers.items() if indexer is not None}
+def group_layers(
+    text: dict[str, Any],
+    part: str | None = None,
+    *,
+    layer_type: str | None = None,
+    load: Callable[..., Layer] = load_rope,
+) -> tuple[tuple[Group, ...], tuple[int, ...]]:
+    """Return the layers that rotate alike, in the order of their types, and the indices of those that rotate nothing.
 
-
-def list_unrotated(
-    text: dict[str, Any], by_type: Mapping[str | None, Layer], part: str | None = None
-) -> tuple[int, ...]:
-    """Return the indices of the layers that rotate nothing, or have no indexer that does.
+    A type of which no layer rotates is a group without RoPE, but for the indexers. There are no indices if it is not
+    known which layer has which type.
 
     Args:
         text: the config of the text model.
-        by_type: the RoPE of the attention in layers of each type.
-        part: as in `load_layers`.
+        part: None, or `"indexer"`.
+        layer_type: the layers to return; all by default.
+        load: `load_rope`, or `load_text`, which does not warn of other uses of positions.
+    Raises:
+        TypeError, ValueError: as in `load_layers`, but if the number of layers is missing.
     """
-    without, types, names = layers_without(text), index_types(text) or (), find_model(text).rope_of_type
-    own = layers_with_indexer(text, types) if part == INDEXER else [True] * len(types)
-    still = {name for name, rotary in by_type.items() if rotary is None} | {*NOT_ATTENTION}
-    found = {i for i, name in enumerate(types) if names.get(name or "", name) in still or not own[i]}
-    return tuple(sorted(without | found))
-
-
-def list_indices(
-    text: dict[str, Any], layer_type: str | None, by_type: Mapping[str | None, Layer], part: str | None = None
-) -> tuple[int, ...]:
-    """Return the indices of the layers of a type that rotate; nothing if all do, or if it is not known which.
-
-    The other arguments are those of `list_unrotated`.
-    """
-    types, names = index_types(text), find_model(text).rope_of_type
-    if types is None:
-        return ()
-    own = [i for i, name in enumerate(types) if layer_type in (None, names.get(name or "", name))]
-    still = list_unrotated(text, by_type, part)
-    rotated = tuple(i for i in own if i not in still)
-    return () if len(rotated) == len(own) else rotated
+    labels: tuple[str | None, ...] = (layer_types(text) or (None,)) if layer_type is None else (layer_type,)
+    listed, model, groups = list_layers(text, part, load), find_model(text), list[Group]()
+    types = [name if name is None else model.rope_of_type.get(name, name) for name in index_types(text) or ()]
+    kind = model.indexer and model.rope_of_type.get(model.indexer.layer_type or "", model.indexer.layer_type)
+    for label in labels:
+        own = [index for index, name in enumerate(types) if label in (None, name)]
+        alike: dict[Layer, list[int]] = {}
+        for index in own:
+            alike.setdefault((listed or ())[index], []).append(index)
+        if not alike and (part is None or (listed is None and kind in (None, label))):
+            rotary = load(text, layer_type=label)
+            alike = {find_indexer(text, rotary) if part else rotary: []}
+        still = alike.pop(None, None)
+        groups += [Group(label, one, () if len(at) == len(own) else tuple(at)) for one, at in alike.items()]
+        if not alike and still is not None and part is None:
+            groups.append(Group(label, None, ()))
+    return tuple(groups), tuple(index for index, rotary in enumerate(listed or ()) if rotary is None)
 
 
 def name_layers(layer_type: str | None, indices: Sequence[int]) -> str:

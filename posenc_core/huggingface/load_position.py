@@ -23,10 +23,9 @@ from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
 from .facts.towers import TOWERS
 from .indexer import INDEXER
-from .load_layers import list_indexers, list_unrotated
+from .load_layers import group_layers, layers_without
 from .load_query_scale import find_query_scale, layers_with_factor
 from .load_rope import find_note, load_rope, load_text
-from .parameters import layer_types
 from .sections import is_xdrope
 
 NO_ROPE = "no RoPE: queries and keys are not rotated"
@@ -217,16 +216,20 @@ def _(fact: Rope, config: Config) -> Found:
         rotary = load_rope(dict(config))
         return {"rotary": ((None, rotary),)} if rotary is not None else {"notes": (NO_ROPE,)}
     text_config = read(config)
-    names: tuple[str | None, ...] = layer_types(config) or (None,)
-    rotary = {name: load_text(text_config, name, None) for name in names}
+    groups, without = group_layers(text_config, load=load_text)
     factor = _read(Factor(), text_config)
-    if rotary == {None: None}:
+    if [group.rotary for group in groups] == [None]:
         return _merge((factor, {"notes": (NO_ROPE,)}))
-    found = {"rotary": tuple(rotary.items()), "layers_without": list_unrotated(text_config, rotary)}
-    notes = {find_note(text_config, encoding) for encoding in rotary.values()} - {None}
-    if indexers := list_indexers(text_config, rotary):
-        own = {"rotary": tuple(indexers.items()), "layers_without": list_unrotated(text_config, rotary, INDEXER)}
-        found["parts"] = ((INDEXER, own),)
+    types = [group.layer_type for group in groups]
+    names = [name if types.count(name) == 1 else group.name for name, group in zip(types, groups, strict=True)]
+    rotary = [group.rotary for group in groups]
+    without = without or tuple(layers_without(text_config))  # raises if it is not known which
+    found = {"rotary": tuple(zip(names, rotary, strict=True)), "layers_without": without}
+    notes = {find_note(text_config, encoding) for encoding in rotary} - {None}
+    indexers, without = group_layers(text_config, INDEXER, load=load_text)
+    if indexers:
+        own = tuple((group.layer_type, group.rotary) for group in indexers)
+        found["parts"] = ((INDEXER, {"rotary": own, "layers_without": without}),)
     return _merge((found, factor or {"notes": tuple(notes)}))
 
 

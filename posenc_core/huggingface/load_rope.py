@@ -145,7 +145,7 @@ def _load_indexer(config: dict[str, Any], layer_type: str | None, layout: Layout
 
 
 def load_text(
-    config: dict[str, Any], layer_type: str | None, layout: Layout | None
+    config: dict[str, Any], layer_type: str | None, layout: Layout | None = None
 ) -> Rotary | AxialRotary | FoPE | DualChunk | None:
     """Load the RoPE of a text model from its config, as `read` returns it; None if the layers have no RoPE."""
     check_keys(config)

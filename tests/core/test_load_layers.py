@@ -9,7 +9,7 @@ from posenc_backends.cli.main import main
 from posenc_core import Rotary
 from posenc_core.analysis import compare_rope
 from posenc_core.analysis.explain import explain
-from posenc_core.huggingface import load_layers, load_position, load_rope
+from posenc_core.huggingface import layer_types, load_layers, load_position, load_rope
 
 from ..errors import rejects
 
@@ -24,6 +24,9 @@ GEMMA3 = {
 COHERE2 = {"model_type": "cohere2", "head_dim": 8, "num_hidden_layers": 3, "layer_types": GEMMA3["layer_types"]}
 GRANITE = {"model_type": "granite_swa", "head_dim": 64, "num_hidden_layers": 4, "rope_theta": 1e4}
 SCRIPT = "--num-layers 8 --hidden-size 512 --num-attention-heads 4 --position-embedding-type rope"
+GATED = f"{SCRIPT} --experimental-attention-variant gdn --linear-attention-freq"
+DSA = "--num-layers 8 --multi-latent-attention --rope-type rope --experimental-attention-variant dsa"
+DSA += " --dsa-indexer-head-dim 128 --qk-pos-emb-head-dim 64"
 META = {"dim": 512, "n_heads": 4, "n_layers": 8, "rope_theta": 5e5}
 DEEPSEEK = {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "num_hidden_layers": 6, "index_head_dim": 128}
 GLM = DEEPSEEK | {"model_type": "glm_moe_dsa"}
@@ -31,6 +34,7 @@ MINIMAX = {"model_type": "minimax_m3_vl", "num_hidden_layers": 3, "partial_rotar
 DEEPSEEK_V4 = {"model_type": "deepseek_v4", "num_hidden_layers": 5, "compress_ratios": [0, 128, 4, 128, 4, 0]}
 TOWER = {"model_type": "qwen2_5_vl", "hidden_size": 1280, "num_heads": 16, "depth": 3, "patch_size": 14}
 VISION = {"model_type": "qwen2_5_vl", "vision_config": TOWER}
+TOWER_ALONE = TOWER | {"model_type": "qwen2_5_vl_vision"}
 FLUX = {"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "num_layers": 2}
 
 
@@ -60,6 +64,8 @@ def without(config):
         (f"{SCRIPT} --no-rope-freq ([0]*3+[1]*1)*2", [3, 7]),
         (f"{SCRIPT} --no-rope-freq [1,0,0,0,0,0,0,1]", [0, 7]),
         (f"{SCRIPT} --no-rope-freq 1", [*range(8)]),
+        (f"{GATED} 4", [0, 1, 2, 4, 5, 6]),
+        (f"{GATED} ([0]*1+[1]*3)*2 --no-rope-freq 4", [1, 2, 3, 5, 6, 7]),
         (META, []),
         (META | {"nope_layer_interval": 4}, [3, 7]),
         (gguf("llama"), []),
@@ -68,6 +74,7 @@ def without(config):
         (gguf("llama4"), [3, 7]),
         (gguf("smallthinker"), [0, 4]),
         (FLUX, []),
+        (FLUX | {"num_single_layers": 3}, []),
         ({"model_type": "qwen3_next", "num_hidden_layers": 8}, [0, 1, 2, 4, 5, 6]),
         (
             {"model_type": "lfm2", "hidden_size": 64, "num_attention_heads": 2, "n_layer": 3, "full_attn_idxs": [2]},
@@ -83,6 +90,7 @@ def without(config):
 )
 def test_layers_without_rope(config, indices):
     assert without(config) == indices
+    assert layer_types(config) or {*load_layers(config)} - {None} <= {load_rope(config)}
     if len(indices) == len(load_layers(config)):
         assert load_rope(config) is None
     elif indices:
@@ -101,6 +109,10 @@ def test_layers_have_bases_of_their_own():
     assert load_layers(config) == (None, *(Rotary(head_dim=64, layout="half", base=base) for base in (1e4, 5e4, 1e6)))
     with rejects(ValueError, "layer_rope_theta", "load_layers"):
         load_rope(config)
+    assert [group.name for group in explain(config)] == ["layer 1", "layer 2", "layer 3"]
+    assert [name for name, _ in load_position(config).rotary] == ["layer 1", "layer 2", "layer 3"]
+    with pytest.warns(UserWarning, match=r"`rope_theta` 3.0 has no effect"):
+        load_layers(config | {"rope_theta": 3.0})
 
 
 @pytest.mark.parametrize(
@@ -131,6 +143,8 @@ def test_layers_have_bases_of_their_own():
         (f"{SCRIPT} --no-rope-freq [0]*2", ValueError, "no_rope_freq"),
         (f"{SCRIPT} --no-rope-freq [0]*99999*99999", ValueError, "no_rope_freq"),
         (f"{SCRIPT} --no-rope-freq __import__('os')", ValueError, "no_rope_freq"),
+        (f"{GATED} x", ValueError, "linear_attention_freq"),
+        (f"{GATED} [1,0]", ValueError, "linear_attention_freq"),
         ({"dim": 512, "n_heads": 4, "rope_theta": 5e5, "nope_layer_interval": 4}, ValueError, "n_layers"),
     ],
     ids=str,
@@ -146,9 +160,10 @@ def test_what_is_missing_or_wrong_is_named(config, error, named):
         (DEEPSEEK, 0),
         (DEEPSEEK | {"num_nextn_predict_layers": 2}, 2),
         (LLAMA | {"mtp_num_hidden_layers": 1, "no_rope_layers": [1] * 8 + [0]}, None),
+        (f"{DSA} --mtp-num-layers 1", 1),
         (SMOLLM3 | {"num_nextn_predict_layers": 1}, ValueError),
     ],
-    ids=["none", "alike", "listed", "differ"],
+    ids=["none", "alike", "listed", "Megatron", "differ"],
 )
 def test_layers_that_predict_more_tokens(config, expected):
     if expected is ValueError:
@@ -160,7 +175,7 @@ def test_layers_that_predict_more_tokens(config, expected):
 
 
 def test_layers_of_a_tower():
-    assert load_layers(VISION, part="vision") == (load_rope(VISION, part="vision"),) * 3
+    assert load_layers(VISION, part="vision") == (load_rope(VISION, part="vision"),) * 3 == load_layers(TOWER_ALONE)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +211,13 @@ def test_an_explanation_names_the_layers(config, names):
         (MINIMAX | {"sparse_attention_config": {"sparse_attention_freq": [0, 1, 1]}}, [1, 2], {"rotary_dim": 64}),
         (DEEPSEEK_V4, [2, 4], {"layout": "interleaved", "placement": "trail", "base": 160000}),
         ({"model_type": "mistral_large4", "num_hidden_layers": 8, "qk_rope_head_dim": 64}, [0, 1, 2, 4, 5, 6], {}),
+        (DSA, [*range(8)], {"layout": "half", "head_dim": 128, "rotary_dim": 64}),
+        (
+            f"{DSA} --dsa-indexer-rope-interleaved --dsa-indexer-topk-freq 4",
+            [0, 4],
+            {"layout": "interleaved_to_half"},
+        ),
+        (f"{DSA} --dsa-indexer-topk-freq 4 --dsa-indexer-skip-topk-offset 3", [0, 1, 2, 6], {}),
         (LLAMA, [], None),
         ({"model_type": "glm5_next_text", "num_hidden_layers": 2}, [], None),
     ],
@@ -203,7 +225,8 @@ def test_an_explanation_names_the_layers(config, names):
 )
 @pytest.mark.filterwarnings("ignore:.*does more than this encoding says")
 def test_indexers_of_sparse_attention(config, indices, fields):
-    config = config | ({"rope_parameters": {"rope_theta": 1e4}} if "mistral" in config["model_type"] else {})
+    if "mistral" in str(config):
+        config = config | {"rope_parameters": {"rope_theta": 1e4}}
     layers = load_layers(config, part="indexer")
     assert [index for index, rotary in enumerate(layers) if rotary] == indices
     indexer = load_rope(config, part="indexer")

@@ -65,6 +65,7 @@ FAMILIES = [
     Family("gpt_oss", {}, "a column per pair, experts"),
     Family("gptj", {"n_positions": LONGEST, "rotary_dim": 4}, "tables in its attention"),
     Family("granite"),
+    Family("granite_swa", {"num_hidden_layers": 4, "layer_rope_theta": [0, 1e4, 5e5, 1e4]}, "a base for each layer"),
     Family("llama"),
     Family("llama", rope("llama3", 5e5, **LLAMA3), "llama3"),
     Family("llama", rope("dynamic", factor=2.0) | {"max_position_embeddings": 64}, "dynamic"),

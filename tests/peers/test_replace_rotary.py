@@ -246,6 +246,15 @@ def test_modules_that_are_not_understood_are_listed_by_name():
     assert "which is not a rotation" in str(result)
 
 
+def test_layers_are_named_and_those_with_other_bases_get_encodings_of_their_own():
+    config = config_of(next(one for one in FAMILIES if one.model_type == "granite_swa"))
+    result = replace_rotary(model := model_of(config))
+    assert [row.layers for row in result.replaced] == ["layers 1, 3", "layers 1, 3", "layer 2"]
+    assert [row.layers for row in replace_rotary(model).replaced] == [row.layers for row in result.replaced]
+    with pytest.raises(ValueError, match="must be a dict with one for each of"):
+        replace_rotary(model, result.replaced[0].encoding)
+
+
 def test_a_state_that_changes_the_tables_is_loaded_before():
     (family,) = (one for one in FAMILIES if one.model_type == "mistral_large4_text")
     with torch.device("meta"):

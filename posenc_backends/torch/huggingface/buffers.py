@@ -49,10 +49,10 @@ def exact_table(
     reader = BufferTables(attention, config)
     if reader.table.is_meta:
         raise table_forms.UnknownModuleError("its table is on the meta device; load its weights before")
-    own, length = table_forms.encodings_of(reader)[ALL], len(reader.table)
-    table_forms.check_numbers(reader, ALL, own, "pairs", table_forms.HALF, length)
-    chosen = encoding(own, ALL)
+    length = len(reader.table)
+    found = table_forms.match(reader, table_forms.encodings_of(reader), "pairs", table_forms.HALF, length)
+    chosen = encoding(found[ALL], ALL)
     exact = RotaryTables(chosen, columns="pairs", max_len=length)
     cos, sin = exact(torch.empty(0), torch.arange(length)[None])
-    found = torch.cat([sin[0], cos[0]], dim=-1).to(reader.table)
-    return chosen, table_forms.difference(reader, exact, ALL, length), found
+    table = torch.cat([sin[0], cos[0]], dim=-1).to(reader.table)
+    return chosen, table_forms.difference(reader, exact, ALL, length), table

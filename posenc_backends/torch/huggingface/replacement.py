@@ -30,7 +30,8 @@ class Replaced(NamedTuple):
     Attributes:
         name: of the module in the model.
         class_name: of the module before.
-        layer_type: `"all"` if all layers are alike.
+        layer_type: `"all"` if all layers that rotate are alike, and the words for the layers if they have no type.
+        layers: the layers in words, such as "layers 0–2, 4–6".
         encoding: of the module now.
         difference: how far the tables of the module before are from the ones now; None on the meta device.
     """
@@ -38,6 +39,7 @@ class Replaced(NamedTuple):
     name: str
     class_name: str
     layer_type: str
+    layers: str
     encoding: RotaryEncoding
     difference: table_forms.Difference | None
 
@@ -85,7 +87,7 @@ class Replacement:
             _aligned(
                 [("module", "class", "layers", "largest difference", "encoding")]
                 + [
-                    (*row[:3], str(row.difference or "unknown: on the meta device"), shown(row.encoding))
+                    (*row[:2], row.layers, str(row.difference or "unknown: on the meta device"), shown(row.encoding))
                     for row in self.replaced
                 ]
             )
@@ -164,10 +166,11 @@ def _exact(
 ) -> tuple[nn.Module, nn.Module]:
     """Return the module to come back to, and the one that replaces it; add what is known of it to the result."""
     if isinstance(module, RotaryTables):
-        own, form, current = module.encodings, table_forms.TableForm(module.columns, module.dtype), module
+        own, names, current = module.encodings, module.names, module
+        form = table_forms.TableForm(module.columns, module.dtype)
     else:
-        own, form, current = _understood(module)
-    chosen = {layer_type: _chosen(one, layer_type, encoding, name) for layer_type, one in own.items()}
+        own, names, form, current = _understood(module)
+    chosen = {layer_type: _chosen(one, names[layer_type][0], encoding, name) for layer_type, one in own.items()}
     exact = RotaryTables(chosen, columns=form.columns, dtype=form.dtype, max_len=max_len)
     before, state = list(module.buffers()), module.state_dict()
     saved = {name: buffer for name, buffer in module.named_buffers(recurse=False) if name in state}
@@ -177,7 +180,9 @@ def _exact(
     exact.keep_state(saved)
     for layer_type in own:
         off = None if is_meta else table_forms.difference(current, exact, layer_type)
-        result.replaced.append(Replaced(name, type(module).__name__, layer_type, exact.encodings[layer_type], off))
+        row = Replaced(name, type(module).__name__, *names[layer_type], exact.encodings[layer_type], off)
+        result.replaced.append(row)
+    exact.names = names
     exact.config = getattr(module, "config", None)  # which some models read there
     exact.train(module.training)
     device = next((buffer.device for buffer in before), None)
@@ -194,12 +199,17 @@ def _config_of(model: nn.Module, name: str) -> Any:
 def _exact_table(module: nn.Module, name: str, config: Any, encoding: Any, result: Replacement) -> Tensor:
     """Return the table for a module of attention; add what is known of it to the result."""
     chosen, off, table = buffers.exact_table(module, config, partial(_chosen, encoding=encoding, name=name))
-    result.replaced.append(Replaced(f"{name}.{buffers.BUFFER}", type(module).__name__, ALL, chosen, off))
+    words = "all layers"  # of the models that have such tables
+    result.replaced.append(Replaced(f"{name}.{buffers.BUFFER}", type(module).__name__, ALL, words, chosen, off))
     return table
 
 
-def _understood(module: nn.Module) -> tuple[dict[str, RotaryEncoding], table_forms.TableForm, nn.Module]:
-    """Return the encodings of a module, how it writes its tables, and one like it that may be called.
+def _understood(
+    module: nn.Module,
+) -> tuple[dict[str, RotaryEncoding], dict[str, tuple[str, str]], table_forms.TableForm, nn.Module]:
+    """Return the encodings of a module, their names, how it writes its tables, and one like it that may be called.
+
+    The names are as in `Replaced`: the layer type, or the words for the layers if others of this type differ.
 
     Raises:
         UnknownModuleError: if its tables are not those of its config.
@@ -207,18 +217,23 @@ def _understood(module: nn.Module) -> tuple[dict[str, RotaryEncoding], table_for
     names = inspect.signature(module.forward).parameters
     if not hasattr(module, "config") or "position_ids" not in names:
         raise table_forms.UnknownModuleError(f"its `forward` takes no positions, but {', '.join(names)}")
-    own, current = table_forms.encodings_of(module), table_forms.rebuild(module)
-    found = {table_forms.form_of_module(current, layer_type, one.num_axes) for layer_type, one in own.items()}
+    candidates, current = table_forms.encodings_of(module), table_forms.rebuild(module)
+    found = {
+        table_forms.form_of_module(current, layer_type, one.num_axes)
+        for layer_type, encodings in candidates.items()
+        for one in encodings
+    }
     if len(found) > 1:
         raise table_forms.UnknownModuleError(f"it writes its tables in several ways: {found}")
     (form,) = found
-    for layer_type, one in own.items():
-        table_forms.check_numbers(current, layer_type, one, form.columns, table_forms.FLOAT32)
+    own = table_forms.match(current, candidates, form.columns, table_forms.FLOAT32)
+    words = {layer_type: candidates[layer_type][one] for layer_type, one in own.items()}
+    labels = {name: (name if len(candidates[name]) == 1 else words[name], words[name]) for name in own}
     if not any(buffer.is_meta for buffer in module.buffers()):
         current._buffers.update({name: _unscaled(module, name).clone() for name in module._buffers})
         for layer_type, one in own.items():
             table_forms.check_numbers(current, layer_type, one, form.columns, table_forms.HALF)
-    return own, form, current
+    return own, labels, form, current
 
 
 def _unscaled(module: nn.Module, name: str) -> Tensor:

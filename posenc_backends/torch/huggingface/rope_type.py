@@ -51,12 +51,16 @@ def compute_parameters(
         ValueError: if the config describes no RoPE, or not by frequencies alone, or by ones that depend on the length
             of the sequence.
     """
+    from posenc_core.huggingface import load_rope
+
     content = config.to_dict()
     if layer_type == "full_attention":  # Gemma 4 passes a config of these layers alone, with their width in `head_dim`
         content.setdefault("global_head_dim", content.get("head_dim"))
-    encoding = table_forms.loaded(content, layer_type)
-    if encoding is None:
-        raise ValueError(f"`rope_parameters` must describe a RoPE, got {shown(config.rope_parameters)}.")
+    # Of a type, without the others, whose width such a config has not.
+    encodings = [load_rope(content, layer_type=layer_type)] if layer_type else [*table_forms.loaded(content, None)]
+    if len(encodings) != 1 or encodings[0] is None:
+        raise ValueError(f"`rope_parameters` must describe one RoPE, got {shown(config.rope_parameters)}.")
+    encoding = encodings[0]
     if encoding.keys_differ or encoding.parameters():
         raise ValueError(
             f"`encoding` must rotate by fixed frequencies alone, got {shown(encoding)}; transformers computes them "

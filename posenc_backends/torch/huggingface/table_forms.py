@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,11 +62,11 @@ class Difference(NamedTuple):
         return f"{self.largest:.1e} at {self.position:,}{first}"
 
 
-def encodings_of(module: nn.Module) -> dict[str, RotaryEncoding]:
-    """Return the encoding that the config of a module describes for each of its layer types.
+def encodings_of(module: nn.Module) -> dict[str, dict[RotaryEncoding, str]]:
+    """Return the encodings that the config of a module describes for each layer type, and the words for the layers.
 
     Raises:
-        UnknownModuleError: if there is one that `load_rope` does not know.
+        UnknownModuleError: if there is one that `load_layers` does not know.
     """
     found = {}
     types = getattr(module, "rope_type", None)  # by layer type where these differ; that of ESM is empty
@@ -73,29 +74,57 @@ def encodings_of(module: nn.Module) -> dict[str, RotaryEncoding]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of what is assumed: here it is compared with the module
             try:
-                encoding = loaded(module.config, layer_type)
+                encodings = loaded(module.config, layer_type)
             except (TypeError, ValueError) as error:
-                raise UnknownModuleError(f"`load_rope` does not know it: {error}") from error
-        if not isinstance(encoding, RotaryEncoding):
+                raise UnknownModuleError(f"`load_layers` does not know it: {error}") from error
+        if not encodings:
             raise UnknownModuleError(f"its config describes no RoPE for {layer_type or 'its'} layers")
-        found[layer_type or ALL] = forward(encoding)
+        found[layer_type or ALL] = {forward(encoding): name for encoding, name in encodings.items()}
     return found
 
 
-def loaded(config: Any, layer_type: str | None) -> Any:
-    """Return the encoding of layers; without a type, that of all layers with RoPE, which must be alike.
+def loaded(config: Any, layer_type: str | None) -> dict[RotaryEncoding, str]:
+    """Return the encodings of layers that rotate, of a type or of all, and the words for the layers of each.
 
     Raises:
-        TypeError, ValueError: as `load_rope` does, or if layers differ.
+        TypeError, ValueError: as `load_layers` does.
     """
-    from posenc_core.huggingface import layer_types, load_rope
+    from posenc_core.huggingface.config import read
+    from posenc_core.huggingface.load_layers import group_layers
 
-    types = (layer_type,) if layer_type else layer_types(config) or (None,)
-    loaded = [load_rope(config, layer_type=one) for one in types]
-    rotating = [getattr(one, "rotary", one) for one in loaded if one is not None]  # modules know no chunks
-    if any(encoding != rotating[0] for encoding in rotating):
-        raise ValueError(f"layers of the types {', '.join(map(str, types))} have different RoPE, and it has one.")
-    return rotating[0] if rotating else None
+    found: dict[RotaryEncoding, str] = {}
+    for group in group_layers(read(config), layer_type=layer_type)[0]:
+        rotary = getattr(group.rotary, "rotary", group.rotary)  # modules know no chunks
+        if isinstance(rotary, RotaryEncoding):
+            found[rotary] = ", ".join(filter(None, (found.get(rotary), group.name)))
+    return found
+
+
+def match(
+    module: nn.Module,
+    candidates: Mapping[str, Mapping[RotaryEncoding, str]],
+    columns: TableColumns,
+    rounding: float,
+    length: int | None = None,
+) -> dict[str, RotaryEncoding]:
+    """Return for each layer type that encoding whose tables a module has; the other arguments are of `check_numbers`.
+
+    Raises:
+        UnknownModuleError: if it has those of none.
+    """
+    found, reason = dict[str, RotaryEncoding](), UnknownModuleError()
+    for name, encodings in candidates.items():
+        for encoding in encodings:
+            try:
+                check_numbers(module, name, encoding, columns, rounding, length)
+            except UnknownModuleError as error:
+                reason = error
+            else:
+                found[name] = encoding
+                break
+        else:
+            raise reason
+    return found
 
 
 def rebuild(module: nn.Module) -> nn.Module:

@@ -59,6 +59,7 @@ class RotaryTables(nn.Module):
         if not encodings:
             raise ValueError("`encoding` must have an encoding for a layer type, got an empty dict.")
         self.columns: TableColumns = columns
+        self.names: dict[str, tuple[str, str]] = {}  # of `replace_rotary`
         self.dtype: torch.dtype | None = dtype
         self.layers: nn.ModuleDict = nn.ModuleDict()
         self.long_layers: nn.ModuleDict = nn.ModuleDict()
