@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import posenc_core
+import posenc_core as p
 from posenc_backends.cli.explorer.catalogue import KINDS, SCALINGS
 from posenc_backends.cli.explorer.controls import INNER, NONE, Number, Numbers, Words, fields_of, number_of, views_of
 from posenc_backends.cli.explorer.figures import decay
@@ -23,20 +24,6 @@ from posenc_backends.cli.explorer.links import (
     views_in,
 )
 from posenc_backends.cli.explorer.view import View
-from posenc_core import (
-    Alibi,
-    DynamicNTK,
-    FoPE,
-    Learned,
-    LongRoPE,
-    Normalized,
-    PoPE,
-    Proportional,
-    Rotary,
-    Sinusoidal,
-    YaRN,
-    encodings,
-)  # fmt: skip
 from posenc_core.encodings import NAMES
 from posenc_core.encodings.notation import parse
 
@@ -96,7 +83,7 @@ def test_every_field_has_a_control_except_arrays_and_what_changes_no_number():
 
 
 def test_every_encoding_is_offered_unless_it_needs_queries_and_keys():
-    content = {name for name in NAMES if issubclass(getattr(encodings, name), encodings.ContentScoring)}
+    content = {name for name in NAMES if issubclass(getattr(p.encodings, name), p.encodings.ContentScoring)}
     assert {*NAMES} - KINDS.keys() == content
 
 
@@ -113,8 +100,8 @@ def test_an_encoding_makes_the_link_that_makes_it(kind):
 
 def test_two_encodings_share_a_link():
     first, second = (
-        Rotary(head_dim=96, layout="half", scaling=YaRN(factor=4, original_max_position_embeddings=4096)),
-        Alibi(num_heads=6),
+        p.Rotary(head_dim=96, layout="half", scaling=p.YaRN(factor=4, original_max_position_embeddings=4096)),
+        p.Alibi(num_heads=6),
     )
     texts = texts_of(link_to_all([first, second]))
     values, wrong = read(texts)
@@ -129,8 +116,8 @@ def test_two_encodings_share_a_link():
     ("encoding", "sentence"),
     [
         (posenc_core.ShawBias(num_heads=2, head_dim=4, max_distance=8), "`encoding` must be one of Binary"),
-        (Learned(dim=4096, length=8), "`dim` must be a whole number from 1 to 1536, got '4096'."),
-        (Rotary(head_dim=4, layout="half", frequencies=[1.0, 0.5]), "`encoding` has a field without a control"),
+        (p.Learned(dim=4096, length=8), "`dim` must be a whole number from 1 to 1536, got '4096'."),
+        (p.Rotary(head_dim=4, layout="half", frequencies=[1.0, 0.5]), "`encoding` has a field without a control"),
     ],
 )
 def test_what_cannot_be_drawn_has_no_link(encoding, sentence):
@@ -147,7 +134,7 @@ def test_equal_names_in_a_link_are_refused():
 def test_lists_may_be_short():
     texts = {"encoding": "Rotary", "head_dim": "6", "scaling": "LongRoPE", "scaling.long_factor": "1,4"}
     scaling = view_of(read(texts)[0]).encoding.scaling
-    assert isinstance(scaling, LongRoPE)
+    assert isinstance(scaling, p.LongRoPE)
     assert scaling.long_factor == (1, 2, 4)
     assert scaling.short_factor == (1, 1, 1)
 
@@ -160,9 +147,9 @@ def test_lists_have_bounds(text):
 
 
 def test_views_go_with_the_kind():
-    assert [control.name for control in views_of(Alibi)] == ["length", "head"]
-    assert [control.name for control in views_of(Sinusoidal)] == ["length", "pair", "position"]
-    assert [control.name for control in views_of(Normalized)] == ["length"]
+    assert [control.name for control in views_of(p.Alibi)] == ["length", "head"]
+    assert [control.name for control in views_of(p.Sinusoidal)] == ["length", "pair", "position"]
+    assert [control.name for control in views_of(p.Normalized)] == ["length"]
     assert [control.name for control in views_of(posenc_core.AxialRotary)] == ["side", "cell"]
     assert [control.name for control in views_of(posenc_core.MixedRotary)] == ["side", "head", "cell"]
     assert [control.name for control in views_of(posenc_core.FourierFeatures, 2)] == ["side", "cell"]
@@ -179,7 +166,7 @@ def test_each_head_of_learned_directions_is_drawn():
 
 
 def test_the_length_and_the_heads_of_sums_of_frequencies_are_chosen():
-    encoding = FoPE(head_dim=16, layout="half", length=128, num_heads=3, std=0.5)
+    encoding = p.FoPE(head_dim=16, layout="half", length=128, num_heads=3, std=0.5)
     values = read(texts_of(link_to(encoding)))[0]
     first, last = (view_of(values | {"head": head}) for head in (0, 9))
     assert (first.encoding, last.head, last.pair) == (encoding, 2, 2)
@@ -189,7 +176,7 @@ def test_the_length_and_the_heads_of_sums_of_frequencies_are_chosen():
 
 def test_magnitudes_at_angles_are_drawn_without_phases():
     view = view_of(read({"encoding": "PoPE", "head_dim": "8", "num_heads": "2", "length": "9"})[0])
-    assert view.encoding == PoPE(head_dim=8, num_heads=2)
+    assert view.encoding == p.PoPE(head_dim=8, num_heads=2)
     angles = np.arange(9)[:, None] * 10000.0 ** -(np.arange(8) / 8)
     np.testing.assert_allclose(view.table()[:, ::2], np.cos(angles), atol=1e-6)
     scores = view.scores(np.arange(9), np.zeros(1, np.int64))[:, 0]
@@ -238,21 +225,21 @@ def test_contradictions_raise_the_error_of_the_encoding(query, sentence):
 
 def test_a_link_makes_the_encoding_it_says():
     query = "?encoding=Rotary&head_dim=64&scaling=YaRN&scaling.factor=16&scaling.truncate=no&scaling.mscale=0.5"
-    scaling = YaRN(factor=16, original_max_position_embeddings=4096, truncate=False, mscale=0.5)
-    assert view_of(read(texts_of(query))[0]).encoding == Rotary(head_dim=64, layout="half", scaling=scaling)
+    scaling = p.YaRN(factor=16, original_max_position_embeddings=4096, truncate=False, mscale=0.5)
+    assert view_of(read(texts_of(query))[0]).encoding == p.Rotary(head_dim=64, layout="half", scaling=scaling)
     query = "?encoding=Rotary&scaling=DynamicNTK&scaling.seq_len=9000"
-    assert view_of(read(texts_of(query))[0]).encoding.scaling == DynamicNTK(
+    assert view_of(read(texts_of(query))[0]).encoding.scaling == p.DynamicNTK(
         factor=8, original_max_position_embeddings=4096, seq_len=9000
     )
-    assert view_of(read({"encoding": "Normalized", "length": "33"})[0]).encoding == Normalized(dim=64, length=33)
+    assert view_of(read({"encoding": "Normalized", "length": "33"})[0]).encoding == p.Normalized(dim=64, length=33)
 
 
 def test_a_view_stays_within_its_encoding():
-    view = View(encoding=Rotary(head_dim=8, layout="half"), length=16, pair=99, position=99)
+    view = View(encoding=p.Rotary(head_dim=8, layout="half"), length=16, pair=99, position=99)
     assert (view.pair, view.position) == (3, 15)
-    assert View(encoding=Alibi(num_heads=4), length=16, head=63).head == 3
+    assert View(encoding=p.Alibi(num_heads=4), length=16, head=63).head == 3
     assert view_of(read({"encoding": "Binary", "dim": "3"})[0]).length == 8
-    still = Rotary(head_dim=8, layout="half", scaling=Proportional(partial_rotary_factor=0.5))
+    still = p.Rotary(head_dim=8, layout="half", scaling=p.Proportional(partial_rotary_factor=0.5))
     assert View(encoding=still, length=4, pair=99).pair == 3
 
 

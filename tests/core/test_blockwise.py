@@ -7,19 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from posenc_core import (
-    Alibi,
-    ForgettingBias,
-    MultimodalRotary,
-    Placed,
-    Rotary,
-    ShawBias,
-    XPos,
-    attend,
-    attend_by_block,
-    causal,
-    same_sequence,
-)
+import posenc_core as p
 from posenc_core.encodings import Scoring
 from posenc_core.encodings.examples import example, examples
 
@@ -32,10 +20,10 @@ SCORING = examples(Scoring, **SIZES)
 ENCODINGS = [
     None,
     *(encoding for encoding in SCORING if not encoding.needs_all_keys),
-    Alibi(num_heads=4, sides="past"),
-    ShawBias(num_heads=4, head_dim=8, max_distance=5, applies_to="keys"),
-    Rotary(head_dim=8, layout="half"),
-    XPos(head_dim=8, layout="interleaved", scale_base=8),
+    p.Alibi(num_heads=4, sides="past"),
+    p.ShawBias(num_heads=4, head_dim=8, max_distance=5, applies_to="keys"),
+    p.Rotary(head_dim=8, layout="half"),
+    p.XPos(head_dim=8, layout="interleaved", scale_base=8),
 ]
 PLACES = {
     "plain": (range(10, 47), range(53)),
@@ -56,12 +44,12 @@ def placed(encoding, places, xp=np):
     if encoding is None:
         return None
     weights = {name: xp.asarray(RNG.normal(size=each.shape)) for name, each in encoding.parameters().items()}
-    return Placed(encoding, *PLACES[places], weights or None)
+    return p.Placed(encoding, *PLACES[places], weights or None)
 
 
 def masked(places, **_):
     at_queries, at_keys = (np.asarray(each) for each in PLACES[places])
-    return causal(at_queries, at_keys)
+    return p.causal(at_queries, at_keys)
 
 
 @pytest.mark.parametrize("places", PLACES)
@@ -74,9 +62,9 @@ def test_it_is_what_attend_gives(xp, encoding, places):
         40 * 10 * 2**-24 if type(encoding).__name__ in IN_FLOAT32 else 2e-14
     )  # forty roundings to float32 of numbers to 10
     for told, blocks in (({"bias": bias}, (10, 37)), ({"mask": mask}, (10, 100))):
-        wanted = attend(q, k, v, position=position, **told)
+        wanted = p.attend(q, k, v, position=position, **told)
         for block in blocks:
-            got = attend_by_block(q, k, v, position=position, block=block, **told)
+            got = p.attend_by_block(q, k, v, position=position, block=block, **told)
             np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), atol=apart, rtol=0, err_msg=f"{block=}")
 
 
@@ -85,14 +73,14 @@ def test_it_is_what_attend_gives(xp, encoding, places):
 def test_a_mask_may_be_a_function_of_positions(xp, encoding, places):
     q, k, v = map(xp.asarray, qkv())
     position = placed(encoding, places, xp)
-    got = attend_by_block(q, k, v, position=position, mask=causal, block=5)
-    wanted = attend(q, k, v, position=position, mask=xp.asarray(masked(places)))
+    got = p.attend_by_block(q, k, v, position=position, mask=p.causal, block=5)
+    wanted = p.attend(q, k, v, position=position, mask=xp.asarray(masked(places)))
     np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), atol=1e-14, rtol=0)
 
 
 def test_blocks_of_one():
     q, k, v = tokens((5, 8), (7, 8), (7, 8))
-    np.testing.assert_allclose(attend_by_block(q, k, v, block=1), attend(q, k, v), atol=1e-14)
+    np.testing.assert_allclose(p.attend_by_block(q, k, v, block=1), p.attend(q, k, v), atol=1e-14)
 
 
 def test_without_an_encoding_it_counts_from_0_and_blocks_that_nobody_sees_are_left_out():
@@ -102,47 +90,47 @@ def test_without_an_encoding_it_counts_from_0_and_blocks_that_nobody_sees_are_le
 
     def near(queries, keys):
         asked.append((queries[0], keys[0]))
-        return causal(queries, keys) & (keys > queries[:, None] - 3)
+        return p.causal(queries, keys) & (keys > queries[:, None] - 3)
 
-    got = attend_by_block(q, k, v, mask=near, block=4)
-    wanted = attend(q, k[:12], v[:12], mask=near(np.arange(12), np.arange(12)))
+    got = p.attend_by_block(q, k, v, mask=near, block=4)
+    wanted = p.attend(q, k[:12], v[:12], mask=near(np.arange(12), np.arange(12)))
     np.testing.assert_allclose(got, wanted, atol=1e-14)  # the keys that are NaN were never multiplied
     assert asked[:-1] == [(i, j) for i in range(0, 12, 4) for j in range(0, 20, 4)]
 
 
 def test_points_on_several_axes_are_masked_in_the_order_of_the_sequence():
-    encoding = MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
+    encoding = p.MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
     q, k, v = tokens((1, 2, 6, 8), (1, 2, 6, 8), (1, 2, 6, 8))
     at = RNG.integers(0, 9, (3, 6))
-    got = attend_by_block(q, k, v, position=Placed(encoding, at, at), mask=causal, block=4)
-    wanted = attend(q, k, v, position=Placed(encoding, at, at), mask=causal(np.arange(6), np.arange(6)))
+    got = p.attend_by_block(q, k, v, position=p.Placed(encoding, at, at), mask=p.causal, block=4)
+    wanted = p.attend(q, k, v, position=p.Placed(encoding, at, at), mask=p.causal(np.arange(6), np.arange(6)))
     np.testing.assert_allclose(got, wanted, atol=1e-14)
 
 
 def test_packed_sequences_by_a_function_that_knows_their_numbers():
     ids, (q,) = np.repeat([0, 1, -1], [5, 4, 2]), tokens((11, 8))
-    got = attend_by_block(q, q, q, mask=lambda a, b: same_sequence(ids[a], ids[b]), block=3)
-    np.testing.assert_allclose(got[:5], attend(q[:5], q[:5], q[:5]), atol=1e-14)
-    np.testing.assert_allclose(got[5:9], attend(q[5:9], q[5:9], q[5:9]), atol=1e-14)
+    got = p.attend_by_block(q, q, q, mask=lambda a, b: p.same_sequence(ids[a], ids[b]), block=3)
+    np.testing.assert_allclose(got[:5], p.attend(q[:5], q[:5], q[:5]), atol=1e-14)
+    np.testing.assert_allclose(got[5:9], p.attend(q[5:9], q[5:9], q[5:9]), atol=1e-14)
     np.testing.assert_array_equal(got[9:], 0)
 
 
 @pytest.mark.parametrize("hide", [lambda queries, keys: queries[:, None] > 99 + keys, None])
 def test_queries_that_see_nothing_give_exact_zeros(xp, hide):
     q, k, v = map(xp.asarray, qkv())
-    got = attend_by_block(q, k, v, mask=hide or xp.asarray(np.zeros((1, 53), bool)), block=9)
+    got = p.attend_by_block(q, k, v, mask=hide or xp.asarray(np.zeros((1, 53), bool)), block=9)
     np.testing.assert_array_equal(np.asarray(got), np.zeros((2, 4, 37, 8)))
 
 
 def test_no_queries_and_no_keys(xp):
     empty, one = xp.zeros((2, 0, 4)), xp.ones((2, 1, 4))
-    assert attend_by_block(empty, one, one, block=2).shape == (2, 0, 4)
-    np.testing.assert_array_equal(np.asarray(attend_by_block(one, empty, empty)), np.zeros((2, 1, 4)))
+    assert p.attend_by_block(empty, one, one, block=2).shape == (2, 0, 4)
+    np.testing.assert_array_equal(np.asarray(p.attend_by_block(one, empty, empty)), np.zeros((2, 1, 4)))
 
 
 def test_scores_that_rise_from_block_to_block_do_not_overflow():
     q, k = np.full((1, 1), 1e18, np.float32), np.arange(-8, 8, dtype=np.float32)[:, None] * 1e18
-    np.testing.assert_array_equal(attend_by_block(q, k, k, block=3), attend(q, k, k))
+    np.testing.assert_array_equal(p.attend_by_block(q, k, k, block=3), p.attend(q, k, k))
 
 
 @pytest.mark.parametrize("block", [64, 512])
@@ -161,8 +149,8 @@ def test_float32_errs_no_more_than_its_roundings_allow(block):
     wide = [each.astype(np.float64) for each in (q, k, v)]
     largest = np.abs(wide[0] @ wide[1].T).max() / math.sqrt(width)
     relative = (width + 2 + 2 + 2) * largest + 4 + 6 * n / block + block
-    got = attend_by_block(q, k, v, block=block)
-    assert np.abs(got - attend(*wide)).max() <= 2 * relative * u * np.abs(v).max()
+    got = p.attend_by_block(q, k, v, block=block)
+    assert np.abs(got - p.attend(*wide)).max() <= 2 * relative * u * np.abs(v).max()
 
 
 def test_memory_grows_with_the_length_and_not_with_its_square():
@@ -183,37 +171,37 @@ print(call(8192) - before)
     assert int(told) < 32 * 2**10  # KiB; the scores alone are 256 MiB
 
 
-@pytest.mark.parametrize("mask", [None, causal, "given"])
+@pytest.mark.parametrize("mask", [None, p.causal, "given"])
 @pytest.mark.parametrize("block", [1, 3, 5, 16])
 def test_forget_gates_add_up_over_blocks(mask, block):
     """Also under a mask that hides keys between others, and with fewer heads of keys."""
-    rng, encoding = np.random.default_rng(12), ForgettingBias(num_heads=4, head_dim=8, std=1.0)
+    rng, encoding = np.random.default_rng(12), p.ForgettingBias(num_heads=4, head_dim=8, std=1.0)
     q, k, v = (rng.normal(size=(2, heads, 13, 8)) for heads in (4, 2, 2))
     weights = {name: rng.normal(size=each.shape) for name, each in encoding.parameters().items()}
-    at = Placed(encoding, range(13), range(13), weights)
+    at = p.Placed(encoding, range(13), range(13), weights)
     mask = rng.random(size=(2, 1, 13, 13)) < 0.5 if mask == "given" else mask
-    whole = causal(np.arange(13), np.arange(13)) if mask is causal else mask
-    wanted = attend(q, k, v, position=at, mask=whole)
-    np.testing.assert_allclose(attend_by_block(q, k, v, position=at, mask=mask, block=block), wanted, atol=1e-13)
+    whole = p.causal(np.arange(13), np.arange(13)) if mask is p.causal else mask
+    wanted = p.attend(q, k, v, position=at, mask=whole)
+    np.testing.assert_allclose(p.attend_by_block(q, k, v, position=at, mask=mask, block=block), wanted, atol=1e-13)
 
 
 def test_what_needs_all_keys_is_refused_unless_it_adds_up_over_blocks():
     q, k, v = qkv()
     for encoding in SCORING:
-        if encoding.needs_all_keys and not isinstance(encoding, ForgettingBias):
+        if encoding.needs_all_keys and not isinstance(encoding, p.ForgettingBias):
             with rejects(ValueError, "position", encoding):
-                attend_by_block(q, k, v, position=placed(encoding, "plain"))
+                p.attend_by_block(q, k, v, position=placed(encoding, "plain"))
 
 
 def test_what_cannot_be_cut_is_an_error():
     x = np.ones((1, 2, 3, 4))
     with rejects(ValueError, "block", 0):
-        attend_by_block(x, x, x, block=0)
+        p.attend_by_block(x, x, x, block=0)
     with rejects(TypeError, "mask", "float64"):
-        attend_by_block(x, x, x, mask=lambda queries, keys: np.ones((3, 3)))
+        p.attend_by_block(x, x, x, mask=lambda queries, keys: np.ones((3, 3)))
     with rejects(ValueError, "mask", (3, 3)):
-        attend_by_block(x, x, x, mask=lambda queries, keys: np.ones((3, 3), bool), block=2)
+        p.attend_by_block(x, x, x, mask=lambda queries, keys: np.ones((3, 3), bool), block=2)
     with rejects(ValueError, "v", (1, 2, 2, 4), (1, 2, 3, 4)):
-        attend_by_block(x, x, x[..., :2, :])
+        p.attend_by_block(x, x, x[..., :2, :])
     with rejects(ValueError, "bias", (2, 2)):
-        attend_by_block(x, x, x, bias=np.ones((2, 2)))
+        p.attend_by_block(x, x, x, bias=np.ones((2, 2)))

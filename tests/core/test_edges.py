@@ -8,29 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import posenc_core as p
 from posenc_backends.numpy import MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import (
-    Alibi,
-    AxialRotary,
-    Binary,
-    DualChunk,
-    LearnedRotary,
-    LongRoPE,
-    Normalized,
-    Placed,
-    PoPE,
-    RandomFourierFeatures,
-    ReRoPE,
-    Rotary,
-    Sinusoidal,
-    XPos,
-    YaRN,
-    attend,
-    attend_by_block,
-    causal,
-    draw_augmentation,
-    write_tables,
-)
 from posenc_core._array_api.namespace import aligned_by_head, namespace_of
 from posenc_core._array_api.numpy_kernel import PART, _parts
 from posenc_core.analysis.differences import first_off
@@ -78,12 +57,12 @@ def test_only_integers_from_0_in_steps_of_1_are_consecutive():
 
 @pytest.mark.parametrize("step", [2, 3, -1])
 def test_a_table_at_steps_has_the_rows_of_its_positions(step):
-    encoding = Sinusoidal(dim=64)
+    encoding = p.Sinusoidal(dim=64)
     positions = np.arange(4096)
     np.testing.assert_array_equal(encoding.table(positions[::step]), encoding.table(positions)[::step])
 
 
-@pytest.mark.parametrize("encoding", [Normalized(dim=2, length=4), Normalized(dim=1, length=1)], ids=repr)
+@pytest.mark.parametrize("encoding", [p.Normalized(dim=2, length=4), p.Normalized(dim=1, length=1)], ids=repr)
 def test_traced_rows_are_those_of_eager_code_or_nan(encoding):
     positions = np.arange(-2, 7).astype(np.float32)
     (rows,) = encoding.traced_rows(positions)
@@ -94,10 +73,10 @@ def test_traced_rows_are_those_of_eager_code_or_nan(encoding):
 
 @pytest.mark.parametrize("seed", [0, 2**32 - 1, (0, 2**32 - 1)])
 def test_seeds_have_32_bits(seed):
-    assert draw_augmentation(2, seed=seed, shift=0.5).shift.shape == (2,)
+    assert p.draw_augmentation(2, seed=seed, shift=0.5).shift.shape == (2,)
     for wrong in (-1, 2**32):
         with pytest.raises(ValueError, match="`seed`"):
-            draw_augmentation(2, seed=(0, wrong), shift=0.5)
+            p.draw_augmentation(2, seed=(0, wrong), shift=0.5)
 
 
 def test_frequencies_are_finite_and_at_most_2_to_the_127():
@@ -109,16 +88,16 @@ def test_frequencies_are_finite_and_at_most_2_to_the_127():
 
 
 def test_the_center_of_xpos_may_lie_as_far_as_a_key():
-    reach = XPos(head_dim=8, layout="half").reach
+    reach = p.XPos(head_dim=8, layout="half").reach
     for center in (reach, -reach):
-        assert XPos(head_dim=8, layout="half", center=center).center == center
+        assert p.XPos(head_dim=8, layout="half", center=center).center == center
         with pytest.raises(ValueError, match="`center` must lie within"):
-            XPos(head_dim=8, layout="half", center=np.nextafter(center, 2 * center))
+            p.XPos(head_dim=8, layout="half", center=np.nextafter(center, 2 * center))
 
 
 def test_a_backend_may_rotate_queries_and_keys_at_once(monkeypatch):
     q, k = np.ones((1, 2, 3, 8), np.float32), np.ones((1, 1, 3, 8), np.float32)
-    for encoding, count in ((Rotary(head_dim=8, layout="half"), 1), (XPos(head_dim=8, layout="half"), 0)):
+    for encoding, count in ((p.Rotary(head_dim=8, layout="half"), 1), (p.XPos(head_dim=8, layout="half"), 0)):
         layer, calls = RotaryEmbedding(encoding), []
         expected = layer(q, k, positions=np.array([[0, 2, 3]]))
         monkeypatch.setattr(
@@ -131,7 +110,7 @@ def test_a_backend_may_rotate_queries_and_keys_at_once(monkeypatch):
 
 
 def test_frequencies_of_random_features_are_radians_per_position():
-    encoding = RandomFourierFeatures(dim=8, scale=3.0, seed=5)
+    encoding = p.RandomFourierFeatures(dim=8, scale=3.0, seed=5)
     np.testing.assert_array_equal(encoding.angular_frequencies(), np.tile(encoding.mixture()[:, 0] * 2 * np.pi, 2))
     angles = np.outer([0.5, -2.0], encoding.angular_frequencies()[:4])
     np.testing.assert_allclose(encoding.table([0.5, -2.0]), np.hstack([np.cos(angles), np.sin(angles)]), atol=1e-6)
@@ -165,16 +144,16 @@ def test_a_factor_of_0_makes_a_table_of_zeros(dtype):
 @pytest.mark.parametrize(
     "encoding",
     [
-        ReRoPE(rotary=Rotary(head_dim=8, layout="half"), window=4),
-        DualChunk(rotary=Rotary(head_dim=8, layout="half"), chunk_size=4, local_size=1),  # keys as wide as values
-        PoPE(head_dim=8, num_heads=2),
+        p.ReRoPE(rotary=p.Rotary(head_dim=8, layout="half"), window=4),
+        p.DualChunk(rotary=p.Rotary(head_dim=8, layout="half"), chunk_size=4, local_size=1),  # keys as wide as values
+        p.PoPE(head_dim=8, num_heads=2),
     ],
     ids=repr,
 )
 def test_a_fused_kernel_is_not_asked_for_what_needs_scores(encoding, monkeypatch):
     x = np.random.default_rng(0).standard_normal((1, 3, 16)).astype(np.float32)
     plain, placed = (
-        MultiHeadAttention(16, 2, position=position) for position in (Rotary(head_dim=8, layout="half"), encoding)
+        MultiHeadAttention(16, 2, position=position) for position in (p.Rotary(head_dim=8, layout="half"), encoding)
     )
     expected = placed(x, x, x, causal=True)
 
@@ -198,12 +177,12 @@ def test_the_start_of_a_parameter_is_not_shown():
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_each_start_of_a_batch_is_below_2_to_the_31(sign):
-    layer, x = RotaryEmbedding(Rotary(head_dim=8, layout="half")), np.ones((2, 3, 8), np.float32)
+    layer, x = RotaryEmbedding(p.Rotary(head_dim=8, layout="half")), np.ones((2, 3, 8), np.float32)
     with pytest.raises(ValueError, match=r"`start` must be below 2\*\*31 in size"):
         layer(x, start=np.array([0, sign * 2**31]))
 
 
-@pytest.mark.parametrize("encoding", [Sinusoidal(dim=8), Sinusoidal(dim=7, convention="tensor2tensor")], ids=repr)
+@pytest.mark.parametrize("encoding", [p.Sinusoidal(dim=8), p.Sinusoidal(dim=7, convention="tensor2tensor")], ids=repr)
 def test_rows_follow_positions_as_far_as_these_move(encoding):
     """Positions of a gradient differ from the rows by 0; by more, the rows are those of the moved positions."""
     layer, positions, moved = PositionalEncoding(encoding.dim, encoding=encoding), np.arange(5.0), 0.375
@@ -220,7 +199,7 @@ def test_the_partners_of_channels_are_those_of_the_library():
     """Partners of 0 leave each channel times the cosine; they are not asked for in half precision."""
     library = SimpleNamespace(partners=lambda x, _: np.zeros_like(x), concat=np.concatenate, astype=np.ndarray.astype)
     x, cos, sin = np.ones((3, 4)), np.full((3, 2), 0.5), np.ones((3, 2))
-    pairing = Rotary(head_dim=4, layout="half").pairing
+    pairing = p.Rotary(head_dim=4, layout="half").pairing
     np.testing.assert_array_equal(_rotate_block(library, x, cos, sin, pairing), 0.5 * x)
     np.testing.assert_array_equal(
         _rotate_block(library, np.float16(x), cos, sin, pairing), np.tile([-0.5, -0.5, 1.5, 1.5], (3, 1))
@@ -254,13 +233,13 @@ def test_small_factors_are_never_a_large_bound_apart(factor, position):
 
 @pytest.mark.parametrize(("stated", "longest"), [({}, 4096), (1, 4096), (2, 2), (100, 100)])
 def test_the_longest_length_is_that_of_the_config_or_of_its_scaling(stated, longest):
-    rotary = Rotary(head_dim=8, layout="half", scaling=YaRN(factor=4, original_max_position_embeddings=1024))
+    rotary = p.Rotary(head_dim=8, layout="half", scaling=p.YaRN(factor=4, original_max_position_embeddings=1024))
     config = {"max_position_embeddings": stated} if stated else {}
     assert _longest(rotary, None, (config, {})) == longest
     plain = {4096: 2**17, 2: 2, 100: 100}[longest]  # without a scaling, a length of 1 is none
     assert _longest(replace(rotary, scaling=None), None, ({}, config)) == plain
     lists = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "attention_factor": 1.0}
-    scaling = LongRoPE(**lists, original_max_position_embeddings=200)
+    scaling = p.LongRoPE(**lists, original_max_position_embeddings=200)
     assert _longest(None, replace(rotary, scaling=scaling), (config, {})) == 201  # one more than the shorter sequences
 
 
@@ -298,22 +277,22 @@ def test_a_mask_of_keys_hides_them_from_all_heads_and_queries_of_their_row():
 @pytest.mark.parametrize("block", [1, 2, 9])
 def test_queries_before_all_keys_see_none_of_them(block):
     q, k = RNG.normal(size=(1, 2, 3, 8)), RNG.normal(size=(1, 2, 5, 8))
-    position = Placed(Alibi(num_heads=2), range(3), range(4, 9))
-    found = attend_by_block(q, k, k, position=position, mask=causal, block=block)
+    position = p.Placed(p.Alibi(num_heads=2), range(3), range(4, 9))
+    found = p.attend_by_block(q, k, k, position=position, mask=p.causal, block=block)
     np.testing.assert_array_equal(found, np.zeros((1, 2, 3, 8)))
 
 
 def test_tables_are_written_from_the_first_position_on():
-    encoding, table = Sinusoidal(dim=4), np.empty((2, 4), np.float32)
-    write_tables(encoding, table, start=-FARTHEST)
+    encoding, table = p.Sinusoidal(dim=4), np.empty((2, 4), np.float32)
+    p.write_tables(encoding, table, start=-FARTHEST)
     np.testing.assert_array_equal(table, encoding.table([-FARTHEST, 1 - FARTHEST]))
     with pytest.raises(ValueError, match=f"`start` must be at least {-FARTHEST}, got {-FARTHEST - 1}"):
-        write_tables(encoding, table, start=-FARTHEST - 1)
+        p.write_tables(encoding, table, start=-FARTHEST - 1)
 
 
 @pytest.mark.parametrize(("dim", "start", "limit"), [(4, 0, 16), (4, 3, 13), (40, 1, 2**31)])
 def test_binary_ends_with_the_largest_number_of_its_digits(dim, start, limit):
-    encoding = Binary(dim=dim, start=start)
+    encoding = p.Binary(dim=dim, start=start)
     assert encoding.limit == limit
     assert encoding.table([limit - 1]).any()
     with pytest.raises(ValueError, match=f"got {limit}"):
@@ -322,11 +301,11 @@ def test_binary_ends_with_the_largest_number_of_its_digits(dim, start, limit):
 
 @pytest.mark.parametrize("axes_dims", [(8,), (4, 4), (4, 2, 2)])
 def test_only_positions_on_several_axes_are_points(axes_dims):
-    encoding, axes = AxialRotary(head_dim=8, layout="half", axes_dims=axes_dims), len(axes_dims)
+    encoding, axes = p.AxialRotary(head_dim=8, layout="half", axes_dims=axes_dims), len(axes_dims)
     points = np.zeros((axes, 3), np.int64)
-    assert Placed(encoding, points if axes > 1 else points[0], range(3)).has_points is (axes > 1)
-    assert Placed(encoding, range(3), points if axes > 1 else points[0]).has_points is (axes > 1)
-    assert not Placed(encoding, range(3), np.arange(3)).has_points
+    assert p.Placed(encoding, points if axes > 1 else points[0], range(3)).has_points is (axes > 1)
+    assert p.Placed(encoding, range(3), points if axes > 1 else points[0]).has_points is (axes > 1)
+    assert not p.Placed(encoding, range(3), np.arange(3)).has_points
 
 
 def test_valid_lengths_may_be_a_list():
@@ -337,7 +316,7 @@ def test_valid_lengths_may_be_a_list():
 
 def test_short_tables_are_reported_where_the_layer_is_made():
     with pytest.warns(UserWarning, match="`max_len` is 8") as raised:
-        RotaryEmbedding(Rotary(head_dim=8, layout="half", max_len=16), max_len=8)
+        RotaryEmbedding(p.Rotary(head_dim=8, layout="half", max_len=16), max_len=8)
     assert [warning.filename for warning in raised] == [__file__]
 
 
@@ -347,12 +326,12 @@ def test_a_block_of_keys_that_a_mask_hides_is_not_computed():
     mask = np.ones((9, 9), bool)
     mask[:, 4:8] = False
     seen = np.r_[0:4, 8]
-    expected, v[4:8] = attend(q, k[seen], v[seen]), np.nan
-    np.testing.assert_allclose(attend_by_block(q, k, v, mask=mask, block=4), expected, rtol=1e-12)
+    expected, v[4:8] = p.attend(q, k[seen], v[seen]), np.nan
+    np.testing.assert_allclose(p.attend_by_block(q, k, v, mask=mask, block=4), expected, rtol=1e-12)
 
 
 def test_the_center_of_xpos_is_a_position_however_near_the_others_must_be():
-    encoding = XPos(head_dim=8, layout="half", scale_base=0.001)
+    encoding = p.XPos(head_dim=8, layout="half", scale_base=0.001)
     assert encoding.reach < 1
     np.testing.assert_array_equal(encoding.rows([0])["cos"], np.ones((1, 4)))
     with pytest.raises(ValueError, match="1 away"):
@@ -360,7 +339,7 @@ def test_the_center_of_xpos_is_a_position_however_near_the_others_must_be():
 
 
 def test_an_equal_encoding_has_the_learned_frequencies_and_another_has_not():
-    encoding, x = LearnedRotary(head_dim=8, layout="half"), np.ones((1, 3, 8), np.float32)
+    encoding, x = p.LearnedRotary(head_dim=8, layout="half"), np.ones((1, 3, 8), np.float32)
     layer = RotaryEmbedding(encoding)
     for found, expected in zip(
         layer.rows(x, 0, None, -2, replace(encoding)), layer.rows(x, 0, None, -2, encoding), strict=True
@@ -372,7 +351,7 @@ def test_an_equal_encoding_has_the_learned_frequencies_and_another_has_not():
 
 @pytest.mark.parametrize("direction", ["forward", "inverse"])
 def test_tables_of_queries_of_xpos_are_their_rows(direction):
-    encoding = XPos(head_dim=8, layout="half", scale_base=8, direction=direction)
+    encoding = p.XPos(head_dim=8, layout="half", scale_base=8, direction=direction)
     rows = encoding.rows(range(20))
     for name, table in zip(("cos", "sin"), encoding.cos_sin(range(20)), strict=True):
         np.testing.assert_array_equal(table, rows[name])

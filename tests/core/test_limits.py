@@ -11,20 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import posenc_core as p
 from posenc_backends.check import check
 from posenc_backends.numpy import MultiHeadAttention, RotaryEmbedding
-from posenc_core import (
-    AxialRotary,
-    MultimodalRotary,
-    Rotary,
-    Sinusoidal,
-    YaRN,
-    attend,
-    attend_by_block,
-    causal,
-    padding,
-    rotate,
-)
 from posenc_core.analysis.differences import difference
 from posenc_core.attention import blockwise
 from posenc_core.attention.attend import Additions
@@ -48,16 +37,16 @@ from .gguf_writer import gguf_bytes
 
 def test_a_last_block_of_one_query_sees_its_own_key():
     q, k, v = np.random.default_rng(3).normal(size=(3, 9, 4))  # blocks of 4, 4 and 1
-    expected = attend(q, k, v, mask=causal(np.arange(9), np.arange(9)))
-    np.testing.assert_allclose(attend_by_block(q, k, v, mask=causal, block=4), expected, rtol=1e-12)
-    additions = Additions(mask=causal)
+    expected = p.attend(q, k, v, mask=p.causal(np.arange(9), np.arange(9)))
+    np.testing.assert_allclose(p.attend_by_block(q, k, v, mask=p.causal, block=4), expected, rtol=1e-12)
+    additions = Additions(mask=p.causal)
     assert not blockwise._comes_after(additions, slice(8, 9), slice(8, 9))
     assert blockwise._comes_after(additions, slice(7, 8), slice(8, 9))
 
 
 def test_the_row_of_zeros_has_slopes_of_0():
     """Row 0 of the convention is 0 by definition; the rows after it follow the formula."""
-    encoding = Sinusoidal(dim=6, convention="column_index")
+    encoding = p.Sinusoidal(dim=6, convention="column_index")
     np.testing.assert_array_equal(encoding.rows([0])["table"], np.zeros((1, 6)))
     (slopes,) = encoding.derivatives([0, 1]).values()
     frequencies = 10000.0 ** (-2 * np.arange(6) / 6)
@@ -68,11 +57,11 @@ def test_the_row_of_zeros_has_slopes_of_0():
 @pytest.mark.parametrize(("ulp", "conforms"), [(0, True), (10, False)])
 def test_a_function_that_is_off_by_10_ulp_does_not_conform(ulp, conforms, monkeypatch):
     shorten_search(monkeypatch, most=20)  # it has no name
-    rotary = Rotary(head_dim=8, layout="half")
+    rotary = p.Rotary(head_dim=8, layout="half")
 
     def turn(x, positions):
         tables = rotary.rows(np.asarray(positions))
-        return rotate(x, tables["cos"], tables["sin"], layout="half")
+        return p.rotate(x, tables["cos"], tables["sin"], layout="half")
 
     def off(x, positions):
         turned = turn(x, positions)
@@ -83,9 +72,9 @@ def test_a_function_that_is_off_by_10_ulp_does_not_conform(ulp, conforms, monkey
 
 
 def test_mscales_of_zero_leave_the_default_attention_factor():
-    default = YaRN(factor=4, original_max_position_embeddings=1024)
-    zeros = YaRN(factor=4, original_max_position_embeddings=1024, mscale=0, mscale_all_dim=0)
-    one, other = (Rotary(head_dim=8, layout="half", scaling=scaling).rows([5]) for scaling in (default, zeros))
+    default = p.YaRN(factor=4, original_max_position_embeddings=1024)
+    zeros = p.YaRN(factor=4, original_max_position_embeddings=1024, mscale=0, mscale_all_dim=0)
+    one, other = (p.Rotary(head_dim=8, layout="half", scaling=scaling).rows([5]) for scaling in (default, zeros))
     for name in ("cos", "sin"):
         np.testing.assert_array_equal(one[name], other[name])
     assert one["cos"][0, -1] > 1.1  # 0.1 ln 4 + 1
@@ -93,11 +82,11 @@ def test_mscales_of_zero_leave_the_default_attention_factor():
 
 def test_the_positions_of_the_first_row_for_all_rows_do_not_conform():
     """Rows of a batch that all ask for the same positions would not tell the two apart."""
-    rotary = Rotary(head_dim=8, layout="half")
+    rotary = p.Rotary(head_dim=8, layout="half")
 
     def first_row(x, positions):
         tables = rotary.rows(positions if positions.ndim == 1 else positions[0])
-        return rotate(x, tables["cos"], tables["sin"], layout="half")
+        return p.rotate(x, tables["cos"], tables["sin"], layout="half")
 
     found = check(first_row, rotary)
     assert found.status == 1
@@ -115,10 +104,10 @@ def test_traced_code_is_told_of_longer_tables_only_where_they_help(rows, advice)
 
 @pytest.mark.parametrize("sections", [(0, 4, 4), (4, 0, 4), (0, 0, 8)])
 def test_sections_of_gguf_are_above_0(sections):
-    rotary = MultimodalRotary(head_dim=16, layout="half", sections=sections)
+    rotary = p.MultimodalRotary(head_dim=16, layout="half", sections=sections)
     with pytest.raises(ValueError, match="three numbers above 0 for GGUF"):
         to_gguf(rotary, architecture="qwen2vl")
-    assert to_gguf(MultimodalRotary(head_dim=16, layout="half", sections=(4, 4, 0)), architecture="qwen2vl")
+    assert to_gguf(p.MultimodalRotary(head_dim=16, layout="half", sections=(4, 4, 0)), architecture="qwen2vl")
 
 
 @pytest.mark.parametrize(("kind", "count"), [("keys", 40), ("tensors", 40)])
@@ -175,7 +164,7 @@ def test_a_list_is_kept_up_to_its_limit(tmp_path, monkeypatch):
 def test_no_pair_with_axes_stands_still():
     scaling = Proportional(partial_rotary_factor=0.75)
     with pytest.raises(ValueError, match="leave no pair standing still"):
-        MultimodalRotary(head_dim=16, layout="half", sections=(2, 2, 2), scaling=scaling)
+        p.MultimodalRotary(head_dim=16, layout="half", sections=(2, 2, 2), scaling=scaling)
 
 
 @pytest.mark.parametrize(("keys", "factor", "high"), [({}, 8, 4), ({"use_qk_norm": True}, 16, 1)])
@@ -192,9 +181,9 @@ def test_other_tokens_come_before_the_patches():
 
 
 def test_tables_in_traced_code_have_the_attention_factor():
-    scaling = YaRN(factor=4.0, original_max_position_embeddings=64, attention_factor=1.5)
+    scaling = p.YaRN(factor=4.0, original_max_position_embeddings=64, attention_factor=1.5)
     for direction in ("forward", "inverse"):
-        rotary = Rotary(head_dim=8, layout="half", scaling=scaling, direction=direction)
+        rotary = p.Rotary(head_dim=8, layout="half", scaling=scaling, direction=direction)
         for found, expected in zip(rotary.traced_rows(np.arange(9)), rotary.cos_sin(np.arange(9)), strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-6)
 
@@ -216,9 +205,9 @@ def test_the_end_of_no_positions_is_the_length():
 
 def test_the_least_number_of_padding_is_that_of_int64():
     tokens = np.array([[3, -(2**63)]])
-    np.testing.assert_array_equal(padding(tokens, pad=-(2**63)), [[[[True, False]]]])
+    np.testing.assert_array_equal(p.padding(tokens, pad=-(2**63)), [[[[True, False]]]])
     with pytest.raises(ValueError, match="pad"):
-        padding(tokens, pad=-(2**63) - 1)
+        p.padding(tokens, pad=-(2**63) - 1)
 
 
 def test_frames_of_cosmos_are_counted_as_24_per_second():
@@ -228,19 +217,19 @@ def test_frames_of_cosmos_are_counted_as_24_per_second():
 
 
 def test_the_difference_of_axes_counts_them():
-    one, two = Rotary(head_dim=8, layout="half"), AxialRotary(head_dim=8, layout="half", axes_dims=(2, 6))
+    one, two = p.Rotary(head_dim=8, layout="half"), p.AxialRotary(head_dim=8, layout="half", axes_dims=(2, 6))
     (axes,) = (each for each in difference(one, two, positions=9).properties if each.name == "axes")
     assert (axes.a, axes.b) == ("one", "2, with 1, 3 pairs")
 
 
 def test_zeros_with_a_gradient_have_an_axis_for_columns():
-    layer = RotaryEmbedding(Rotary(head_dim=4, layout="half"))
+    layer = RotaryEmbedding(p.Rotary(head_dim=4, layout="half"))
     zeros = layer._zero(np.arange(3.0), np.zeros((3, 2), np.float32))
     np.testing.assert_array_equal(zeros, np.zeros((3, 1)))
 
 
 def test_a_shared_layer_is_checked_and_an_encoding_is_not(monkeypatch):
-    rotary = Rotary(head_dim=4, layout="half")
+    rotary = p.Rotary(head_dim=4, layout="half")
     layer, checked = RotaryEmbedding(rotary), []
     monkeypatch.setattr(type(layer.backend), "check_shared", lambda self, shared: checked.append(shared))
     for position in (rotary, layer, None):
@@ -281,7 +270,7 @@ def test_a_message_has_the_last_150_characters_of_a_path(length, shown):
 @pytest.mark.parametrize("factor", [2.0**-126, 2.0**126 * 1.5, np.nextafter(2.0**127, 0)])
 @pytest.mark.parametrize("below", [False, True])
 def test_attention_factors_are_those_that_float32_holds(factor, below):
-    make = partial(YaRN, factor=2.0, original_max_position_embeddings=16)
+    make = partial(p.YaRN, factor=2.0, original_max_position_embeddings=16)
     assert make(attention_factor=float(factor)).attention_factor == factor
     with localcontext(Context(prec=3)):  # the caller's precision does not matter
         assert make(attention_factor=float(factor)).attention_factor == factor

@@ -4,22 +4,7 @@ import json
 
 import pytest
 
-from posenc_core import (
-    Alibi,
-    AxialRotary,
-    DebertaBias,
-    FoPE,
-    GridSinusoidal,
-    Learned,
-    QueryScale,
-    Rotary,
-    ShawBias,
-    Sinusoidal,
-    SwinBias,
-    SwinV2Bias,
-    T5Bias,
-    TransformerXLBias,
-)
+import posenc_core as p
 from posenc_core.huggingface import PositionEncodings, load_position, load_rope
 from posenc_core.huggingface.facts.kinds import Note
 from posenc_core.huggingface.facts.records import by_model_type
@@ -58,20 +43,20 @@ def test_intern_s1_pro():
     config = {"model_type": "interns1_pro", "text_config": text, "vision_config": vision}
     found = dict(load_position(config).parts)
     ((_, fope),) = found["text"].rotary
-    assert isinstance(fope, FoPE)
+    assert isinstance(fope, p.FoPE)
     assert (fope.head_dim, fope.base, fope.length, fope.num_heads, fope.terms) == (128, 5e6, 262144, 4, 45)
-    assert found["vision"].rotary == ((None, AxialRotary(head_dim=64, layout="half", axes_dims=(32, 32))),)
-    assert found["vision"].additive == (("patches", Learned(dim=1024, length=2304)),)
+    assert found["vision"].rotary == ((None, p.AxialRotary(head_dim=64, layout="half", axes_dims=(32, 32))),)
+    assert found["vision"].additive == (("patches", p.Learned(dim=1024, length=2304)),)
 
 
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (BERT, Learned(dim=768, length=512)),
-        (ROBERTA, Learned(dim=768, length=512, offset=2)),
-        (OPT, Learned(dim=768, length=2048, offset=2)),
-        ({**BERT, "model_type": "gpt2", "n_embd": 6, "n_positions": 5}, Learned(dim=6, length=5)),
-        ({**BERT, "model_type": "albert", "embedding_size": 128}, Learned(dim=128, length=512)),
+        (BERT, p.Learned(dim=768, length=512)),
+        (ROBERTA, p.Learned(dim=768, length=512, offset=2)),
+        (OPT, p.Learned(dim=768, length=2048, offset=2)),
+        ({**BERT, "model_type": "gpt2", "n_embd": 6, "n_positions": 5}, p.Learned(dim=6, length=5)),
+        ({**BERT, "model_type": "albert", "embedding_size": 128}, p.Learned(dim=128, length=512)),
     ],
 )
 def test_learned_rows(config, expected):
@@ -84,11 +69,11 @@ def test_padding_is_told():
 
 
 def test_an_encoder_and_a_decoder():
-    rows = (("tokens", Learned(dim=1024, length=1024, offset=2)),)
+    rows = (("tokens", p.Learned(dim=1024, length=1024, offset=2)),)
     assert {name: part.additive for name, part in parts(BART).items()} == {"encoder": rows, "decoder": rows}
     whisper = parts(WHISPER)
-    assert whisper["encoder"].additive == (("tokens", Sinusoidal(dim=384, convention="tensor2tensor")),)
-    assert whisper["decoder"].additive == (("tokens", Learned(dim=384, length=448)),)
+    assert whisper["encoder"].additive == (("tokens", p.Sinusoidal(dim=384, convention="tensor2tensor")),)
+    assert whisper["decoder"].additive == (("tokens", p.Learned(dim=384, length=448)),)
 
 
 def test_the_position_of_the_first_token():
@@ -99,49 +84,49 @@ def test_the_position_of_the_first_token():
 
 def test_buckets():
     both, past = (part.scoring for part in parts(T5).values())
-    assert both == (("self-attention", T5Bias(num_heads=8)),)
-    assert past == (("self-attention", T5Bias(num_heads=8, sides="past")),)
+    assert both == (("self-attention", p.T5Bias(num_heads=8)),)
+    assert past == (("self-attention", p.T5Bias(num_heads=8, sides="past")),)
     other = parts({**T5, "relative_attention_num_buckets": 16, "relative_attention_max_distance": 20})
     assert dict(other["decoder"].scoring)["self-attention"].max_distance == 20
 
 
 def test_other_scores():
-    assert only(BLOOM, "scoring") == Alibi(num_heads=12)
-    assert only(MPT, "scoring") == Alibi(num_heads=32)
+    assert only(BLOOM, "scoring") == p.Alibi(num_heads=12)
+    assert only(MPT, "scoring") == p.Alibi(num_heads=32)
     assert only({**MPT, "attn_config": {"alibi_bias_max": 4}}, "scoring").max_bias == 4
-    assert only({**FALCON, "alibi": True}, "scoring") == Alibi(num_heads=71)
-    assert only(FALCON, "rotary") == Rotary(head_dim=64, layout="half")
-    assert only(W2V, "scoring") == ShawBias(num_heads=16, head_dim=64, max_distance=64, applies_to="keys")
-    assert only(PARAKEET, "scoring") == TransformerXLBias(num_heads=8, head_dim=128, max_distance=5000)
+    assert only({**FALCON, "alibi": True}, "scoring") == p.Alibi(num_heads=71)
+    assert only(FALCON, "rotary") == p.Rotary(head_dim=64, layout="half")
+    assert only(W2V, "scoring") == p.ShawBias(num_heads=16, head_dim=64, max_distance=64, applies_to="keys")
+    assert only(PARAKEET, "scoring") == p.TransformerXLBias(num_heads=8, head_dim=128, max_distance=5000)
     assert only({**W2V, "position_embeddings_type": "relative"}, "scoring").max_distance == 8192
 
 
 def test_windows():
     stages = dict(load_position(SWIN).scoring)
     assert list(stages) == ["stage 1", "stage 2", "stage 3", "stage 4"]
-    assert stages["stage 3"] == SwinBias(num_heads=12, window=(7, 7))
-    assert only(BEIT, "scoring") == SwinBias(num_heads=12, window=(14, 14), prefix_tokens=1)
+    assert stages["stage 3"] == p.SwinBias(num_heads=12, window=(7, 7))
+    assert only(BEIT, "scoring") == p.SwinBias(num_heads=12, window=(14, 14), prefix_tokens=1)
     assert not load_position({**BEIT, "use_relative_position_bias": False}).scoring
 
 
 def test_parts_of_several_models():
     clip = parts(CLIP)
-    assert clip["text"].additive == (("tokens", Learned(dim=512, length=77)),)
-    assert clip["vision"].additive == (("patches", Learned(dim=768, length=50)),)
+    assert clip["text"].additive == (("tokens", p.Learned(dim=512, length=77)),)
+    assert clip["vision"].additive == (("patches", p.Learned(dim=768, length=50)),)
     llava = parts(LLAVA)
-    assert llava["vision"].additive == (("patches", Learned(dim=1024, length=577)),)
+    assert llava["vision"].additive == (("patches", p.Learned(dim=1024, length=577)),)
     assert llava["text"].rotary == ((None, load_rope(LLAVA)),)
 
 
 def test_sines_of_cells():
-    assert only(DETR) == GridSinusoidal(dim=256, convention="tatp22")
+    assert only(DETR) == p.GridSinusoidal(dim=256, convention="tatp22")
     assert "multiplied by 2π" in load_position(DETR).notes[0]
 
 
 def test_layers_without_rope():
     position = load_position(LLAMA4)
     assert position.layers_without == (3, 7)
-    assert position.query_scale == QueryScale(length=8192, scale=0.1)
+    assert position.query_scale == p.QueryScale(length=8192, scale=0.1)
     assert position.notes == ("queries are multiplied by `query_scale` in layers without RoPE alone",)
     assert dict(position.rotary)["full_attention"] is None
     assert load_position(SMOLLM3).layers_without == (3, 7)
@@ -160,19 +145,19 @@ def test_the_scale_of_queries():
     except ValueError:
         yarn = {**rope, "rope_type": "yarn", "factor": 16.0}
         position = load_position({**config, "max_position_embeddings": 262144, "rope_parameters": yarn})
-    assert position.query_scale == QueryScale(length=16384, scale=0.1, start=0)
+    assert position.query_scale == p.QueryScale(length=16384, scale=0.1, start=0)
     assert f"multiplies queries: {position.query_scale!r}" in str(position)
 
 
 def test_deberta_has_the_terms_that_its_config_names():
     bias = {"num_heads": 12, "head_dim": 64, "max_distance": 512}
     for more, scoring in (
-        ({"position_buckets": 256}, (DebertaBias(**bias, num_buckets=256),)),
+        ({"position_buckets": 256}, (p.DebertaBias(**bias, num_buckets=256),)),
         (
             {"pos_att_type": ["p2c"], "max_relative_positions": 100},
-            (DebertaBias(**bias | {"max_distance": 100}, terms="p2c"),),
+            (p.DebertaBias(**bias | {"max_distance": 100}, terms="p2c"),),
         ),
-        ({"pos_att_type": "c2p|p2c", "model_type": "deberta", "position_buckets": 256}, (DebertaBias(**bias),)),
+        ({"pos_att_type": "c2p|p2c", "model_type": "deberta", "position_buckets": 256}, (p.DebertaBias(**bias),)),
         ({"pos_att_type": []}, ()),
     ):
         position = load_position(DEBERTA | more)
@@ -183,8 +168,8 @@ def test_deberta_has_the_terms_that_its_config_names():
 def test_windows_of_swin_v2_are_at_most_the_map_of_their_stage():
     sizes = {"image_size": 256, "patch_size": 4, "num_heads": [3, 6, 12, 24], "window_size": 16, "embed_dim": 96}
     position = load_position({"model_type": "swinv2", **sizes, "pretrained_window_sizes": [12, 12, 12, 6]})
-    last = SwinV2Bias(num_heads=24, window=(8, 8), trained_window=(6, 6))
-    assert position.scoring[0][1] == SwinV2Bias(num_heads=3, window=(16, 16), trained_window=(12, 12))
+    last = p.SwinV2Bias(num_heads=24, window=(8, 8), trained_window=(6, 6))
+    assert position.scoring[0][1] == p.SwinV2Bias(num_heads=3, window=(16, 16), trained_window=(12, 12))
     assert position.scoring[3] == ("stage 4", last)
 
 
@@ -287,7 +272,7 @@ def test_a_tower_that_has_the_name_of_the_whole_model_is_a_tower():
     position = load_position({"model_type": "qwen2_5_vl", "vision_config": tower} | sizes | rope)
     ((name, part),) = position.parts
     assert name == "vision"
-    assert part.rotary == ((None, AxialRotary(head_dim=80, layout="half", axes_dims=(40, 40))),)
+    assert part.rotary == ((None, p.AxialRotary(head_dim=80, layout="half", axes_dims=(40, 40))),)
 
 
 @pytest.mark.parametrize(("clamp", "distance"), [(-1, 8192), (0, 8192), (None, 8192), (1, 1), (-2, ValueError), (7, 7)])

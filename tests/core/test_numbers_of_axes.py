@@ -6,30 +6,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+import posenc_core as p
 from posenc_backends.numpy import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
-from posenc_core import (
-    Alibi,
-    AxialRotary,
-    LearnedQueryScale,
-    MultimodalRotary,
-    Placed,
-    PoPE,
-    RelativeLogits,
-    ReRoPE,
-    Rotary,
-    attend,
-    attend_by_block,
-    causal,
-    combine,
-    from_mask,
-    padding,
-    relayout,
-    rerotate,
-    resize_table,
-    same_sequence,
-    sequence,
-    valid_lengths,
-)
 from posenc_core.attention.bias import distances
 from posenc_core.attention.forgetting_gates import decay_bias, sum_of_visible, sums_to_last
 from posenc_core.tables.angles import angles
@@ -43,17 +21,17 @@ from ..errors import rejects
 SIZE, MOST = 4, 6  # of every axis, and axes
 INF = float("inf")
 TOKENS = np.ones((SIZE,) * 3, np.float32)
-ROTARY = Rotary(head_dim=SIZE, layout="half")
-TWO_AXES = AxialRotary(head_dim=SIZE, layout="half", axes_dims=(2, 2))
-AXES = MultimodalRotary(head_dim=SIZE, layout="half", sections=(1, 1, 0))
-REMAPPED = ReRoPE(rotary=ROTARY, window=2)
-ALIBI = Alibi(num_heads=SIZE)
-LOGITS = RelativeLogits(num_heads=SIZE, head_dim=SIZE, max_distance=2, num_curves=1)
-POLAR = PoPE(head_dim=SIZE, num_heads=SIZE)
+ROTARY = p.Rotary(head_dim=SIZE, layout="half")
+TWO_AXES = p.AxialRotary(head_dim=SIZE, layout="half", axes_dims=(2, 2))
+AXES = p.MultimodalRotary(head_dim=SIZE, layout="half", sections=(1, 1, 0))
+REMAPPED = p.ReRoPE(rotary=ROTARY, window=2)
+ALIBI = p.Alibi(num_heads=SIZE)
+LOGITS = p.RelativeLogits(num_heads=SIZE, head_dim=SIZE, max_distance=2, num_curves=1)
+POLAR = p.PoPE(head_dim=SIZE, num_heads=SIZE)
 
 
 def placed(encoding, **options):
-    return Placed(encoding, range(SIZE), range(SIZE), **options)
+    return p.Placed(encoding, range(SIZE), range(SIZE), **options)
 
 
 def cached(cache):
@@ -67,22 +45,22 @@ def attended(*tokens):
 
 
 def added(rows):
-    return combine(TOKENS, rows, how="add")
+    return p.combine(TOKENS, rows, how="add")
 
 
 CALLS = {
-    "attend q": (lambda x: attend(x, TOKENS, TOKENS), 2, INF),
-    "attend k": (lambda x: attend(TOKENS, x, x), 2, INF),
-    "attend v": (lambda x: attend(TOKENS, TOKENS, x), 2, INF),
-    "attend q of scores": (lambda x: attend(x, x, x, position=placed(ALIBI)), 3, 4),
-    "attend q of phases": (lambda x: attend(x, x, x, position=placed(POLAR, weights={"phase": TOKENS[0]})), 3, INF),
-    "attend_by_block q": (lambda x: attend_by_block(x, TOKENS, TOKENS), 2, INF),
-    "causal query_positions": (lambda x: causal(x, np.arange(SIZE)), 1, INF),
-    "causal key_positions": (lambda x: causal(np.arange(SIZE), x), 1, INF),
-    "same_sequence query_ids": (lambda x: same_sequence(x, np.arange(SIZE)), 1, INF),
-    "valid_lengths key_positions": (lambda x: valid_lengths(np.arange(SIZE), x), 1, INF),
-    "padding tokens": (lambda x: padding(x.astype(int), 0), 1, INF),
-    "from_mask mask": (lambda x: from_mask(x > 0), 1, 2),
+    "attend q": (lambda x: p.attend(x, TOKENS, TOKENS), 2, INF),
+    "attend k": (lambda x: p.attend(TOKENS, x, x), 2, INF),
+    "attend v": (lambda x: p.attend(TOKENS, TOKENS, x), 2, INF),
+    "attend q of scores": (lambda x: p.attend(x, x, x, position=placed(ALIBI)), 3, 4),
+    "attend q of phases": (lambda x: p.attend(x, x, x, position=placed(POLAR, weights={"phase": TOKENS[0]})), 3, INF),
+    "attend_by_block q": (lambda x: p.attend_by_block(x, TOKENS, TOKENS), 2, INF),
+    "causal query_positions": (lambda x: p.causal(x, np.arange(SIZE)), 1, INF),
+    "causal key_positions": (lambda x: p.causal(np.arange(SIZE), x), 1, INF),
+    "same_sequence query_ids": (lambda x: p.same_sequence(x, np.arange(SIZE)), 1, INF),
+    "valid_lengths key_positions": (lambda x: p.valid_lengths(np.arange(SIZE), x), 1, INF),
+    "padding tokens": (lambda x: p.padding(x.astype(int), 0), 1, INF),
+    "from_mask mask": (lambda x: p.from_mask(x > 0), 1, 2),
     "distances query_positions": (lambda x: distances(x, np.arange(SIZE)), 1, 2),
     "distances key_positions": (lambda x: distances(np.arange(SIZE), x), 1, 2),
     "sums_to_last x": (sums_to_last, 1, INF),
@@ -92,8 +70,8 @@ CALLS = {
     "remapped query_positions": (lambda x: REMAPPED.distances(x.astype(int), range(SIZE)), 1, 1),
     "remapped key_positions": (lambda x: REMAPPED.distances(range(SIZE), x.astype(int)), 1, 1),
     "PoPE k": (POLAR.check_keys, 3, INF),
-    "LearnedQueryScale q": (LearnedQueryScale(num_heads=SIZE).check_queries, 3, INF),
-    "combine x": (lambda x: combine(x, np.ones((SIZE, SIZE)), how="add"), 2, INF),
+    "LearnedQueryScale q": (p.LearnedQueryScale(num_heads=SIZE).check_queries, 3, INF),
+    "combine x": (lambda x: p.combine(x, np.ones((SIZE, SIZE)), how="add"), 2, INF),
     "combine rows": (added, 2, 3),
     "PositionalEncoding x": (PositionalEncoding(SIZE), 2, INF),
     "RotaryEmbedding x": (RotaryEmbedding(ROTARY), 2, INF),
@@ -115,9 +93,9 @@ CALLS = {
     "MultiHeadAttention keys": (lambda x: attended(TOKENS, x, TOKENS), 3, 3),
     "MultiHeadAttention values": (lambda x: attended(TOKENS, TOKENS, x), 3, 3),
     "MultiHeadAttention cache": (lambda x: cached((x, x)), 4, 4),
-    "relayout weight": (lambda x: relayout(x, head_dim=SIZE), 1, INF),
-    "rerotate keys": (lambda x: rerotate(x, sequence(SIZE), sequence(SIZE), rotary=ROTARY), 2, INF),
-    "resize_table table": (lambda x: resize_table(x, size=3), 2, INF),
+    "relayout weight": (lambda x: p.relayout(x, head_dim=SIZE), 1, INF),
+    "rerotate keys": (lambda x: p.rerotate(x, p.sequence(SIZE), p.sequence(SIZE), rotary=ROTARY), 2, INF),
+    "resize_table table": (lambda x: p.resize_table(x, size=3), 2, INF),
     "Transformer tokens": (lambda x: check(tokens=x.astype(int)), 2, 2),
     "Transformer x": (lambda x: check(x=x), 3, 3),
     "Transformer cache": (lambda x: check_keys_values("cache", (x, x)), 4, 4),

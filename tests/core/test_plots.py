@@ -3,17 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import (
-    Alibi,
-    GridSinusoidal,
-    LearnedQueryScale,
-    MixedRotary,
-    PoPE,
-    QueryScale,
-    Rotary,
-    SelfExtend,
-    Sinusoidal,
-)
+import posenc_core as p
 from posenc_core.analysis.curves import rows
 from posenc_core.analysis.explain import explain
 from posenc_core.analysis.plots import plot, plot_attention, plot_explanation
@@ -35,7 +25,7 @@ def texts(axes):
 
 
 def test_a_table_is_drawn_with_its_columns_and_products():
-    encoding = Sinusoidal(dim=16)
+    encoding = p.Sinusoidal(dim=16)
     table = encoding.table(np.arange(60))
     figure = plot(encoding)
     heat, curves, points, middle = (axes for axes in figure.axes if axes.get_label() != "<colorbar>")
@@ -51,11 +41,11 @@ def test_a_table_is_drawn_with_its_columns_and_products():
 
 
 def test_a_rotation_by_learned_directions_is_drawn_before_it_is_learned():
-    assert len(plot(MixedRotary(head_dim=8, layout="half", num_heads=2), length=9).axes) >= 4
+    assert len(plot(p.MixedRotary(head_dim=8, layout="half", num_heads=2), length=9).axes) >= 4
 
 
 def test_magnitudes_at_angles_are_drawn_without_phases():
-    encoding = PoPE(head_dim=4, num_heads=2)
+    encoding = p.PoPE(head_dim=4, num_heads=2)
     heat, curves, *_ = plot(encoding, length=9).axes
     cos, sin = encoding.cos_sin(range(9))
     np.testing.assert_array_equal(heat.images[0].get_array()[:, 2:4], np.stack([cos, sin], axis=-1)[:, 1])
@@ -63,7 +53,7 @@ def test_magnitudes_at_angles_are_drawn_without_phases():
 
 
 def test_distances_of_remapped_positions():
-    encoding = SelfExtend(rotary=Rotary(head_dim=4, layout="half"), window=4, group_size=2)
+    encoding = p.SelfExtend(rotary=p.Rotary(head_dim=4, layout="half"), window=4, group_size=2)
     heat, curve, _ = plot(encoding, length=9).axes
     np.testing.assert_array_equal(heat.images[0].get_array(), encoding.distances(range(9), range(9)))
     np.testing.assert_array_equal(lines(curve)["of query 8"][1], [0, 1, 2, 3, 4, 5, 5, 6, 6])
@@ -73,21 +63,21 @@ def test_distances_of_remapped_positions():
 
 
 def test_logarithms_of_learned_factors():
-    near, far = plot(LearnedQueryScale(num_heads=4), length=9).axes
+    near, far = plot(p.LearnedQueryScale(num_heads=4), length=9).axes
     np.testing.assert_allclose(near.lines[0].get_ydata(), np.log(np.arange(1, 10)), rtol=1e-6)
     assert far.lines[0].get_xdata()[-1] == 2**20 - 1
-    near, far = plot(QueryScale(length=4, scale=0.5), length=9).axes
+    near, far = plot(p.QueryScale(length=4, scale=0.5), length=9).axes
     np.testing.assert_allclose(near.lines[0].get_ydata(), 1 + 0.5 * np.log1p(np.arange(1, 10) // 4), rtol=1e-6)
     assert far.lines[1].get_xdata()[0] == 4
 
 
 def test_one_column_has_no_second():
-    figure = plot(Sinusoidal(dim=1, convention="column_index"), length=5)
+    figure = plot(p.Sinusoidal(dim=1, convention="column_index"), length=5)
     np.testing.assert_array_equal(figure.axes[2].lines[0].get_ydata(), np.zeros(5))
 
 
 def test_a_bias_is_drawn_by_head_and_distance():
-    encoding = Alibi(num_heads=8)
+    encoding = p.Alibi(num_heads=8)
     bias = encoding.bias(np.arange(20), np.arange(20))
     heat, curves, slopes, middle = (axes for axes in plot(encoding, length=20).axes if axes.get_label() != "<colorbar>")
     np.testing.assert_array_equal(heat.images[0].get_array(), bias[0])
@@ -142,7 +132,7 @@ def test_attention_has_a_panel_for_each_head(heads, question, panels, size):
 
 
 def test_the_dot_products_of_a_grid_are_a_square():
-    encoding = GridSinusoidal(dim=8, convention="timm")
+    encoding = p.GridSinusoidal(dim=8, convention="timm")
     table = rows(encoding, 36)
     square = plot(encoding, length=36).axes[3]
     np.testing.assert_allclose(square.images[0].get_array(), (table @ table[21]).reshape(6, 6), rtol=1e-6)

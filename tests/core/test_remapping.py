@@ -3,40 +3,25 @@
 import numpy as np
 import pytest
 
+import posenc_core as p
 from posenc_backends.conformance.cases import golden
 from posenc_backends.numpy import MultiHeadAttention, RotaryEmbedding
-from posenc_core import (
-    AxialRotary,
-    DualChunk,
-    DynamicNTK,
-    Encoding,
-    LeakyReRoPE,
-    LearnedRotary,
-    Placed,
-    ReRoPE,
-    Rotary,
-    SelfExtend,
-    XPos,
-    attend,
-    attend_by_block,
-    causal,
-)
 
 from ..errors import rejects
 
-ROTARY = Rotary(head_dim=8, layout="half")
+ROTARY = p.Rotary(head_dim=8, layout="half")
 ENCODINGS = (
-    SelfExtend(rotary=ROTARY, window=5, group_size=3),
-    ReRoPE(rotary=ROTARY, window=4),
-    LeakyReRoPE(rotary=ROTARY, window=4, factor=2.5),
-    DualChunk(rotary=ROTARY, chunk_size=6, local_size=2),
+    p.SelfExtend(rotary=ROTARY, window=5, group_size=3),
+    p.ReRoPE(rotary=ROTARY, window=4),
+    p.LeakyReRoPE(rotary=ROTARY, window=4, factor=2.5),
+    p.DualChunk(rotary=ROTARY, chunk_size=6, local_size=2),
 )
 
 
 @pytest.mark.parametrize("case", golden("remapping"), ids=lambda case: case["name"])
 def test_distances_are_those_of_the_papers(case):
     places = np.unique(case["query_positions"])
-    distances = Encoding.from_dict(case["encoding"]).distances(places, places)
+    distances = p.Encoding.from_dict(case["encoding"]).distances(places, places)
     queries, keys = (np.searchsorted(places, case[name]) for name in ("query_positions", "key_positions"))
     np.testing.assert_allclose(distances[queries, keys], case["distances"], rtol=0, atol=2.0**-30)
     if case["encoding"]["kind"] != "LeakyReRoPE":
@@ -46,7 +31,7 @@ def test_distances_are_those_of_the_papers(case):
 
 @pytest.mark.parametrize("case", golden("remapping"), ids=lambda case: case["name"])
 def test_tables_are_rounded_once(case):
-    encoding = Encoding.from_dict(case["encoding"])
+    encoding = p.Encoding.from_dict(case["encoding"])
     rows = encoding.rows(np.array(case["positions"]))
     wanted = np.array(case["tables"], np.float32)  # (positions, remapped, 2, pairs)
     assert list(rows) == [f"{name}_{i}" for i in range(3) for name in ("cos", "sin")]
@@ -74,10 +59,10 @@ def by_distance(encoding, q, k, v, positions):
 def test_attention_is_that_of_the_distances(encoding, positions):
     rng = np.random.default_rng(5)
     q, k, v = (rng.normal(size=(2, heads, len(positions), 8)) for heads in (4, 2, 2))
-    wanted, at = by_distance(encoding, q, k, v, positions), Placed(encoding, positions, positions)
-    np.testing.assert_allclose(attend(q, k, v, position=at), wanted, atol=1e-13)
-    for mask in (None, causal):
-        np.testing.assert_allclose(attend_by_block(q, k, v, position=at, mask=mask, block=3), wanted, atol=1e-13)
+    wanted, at = by_distance(encoding, q, k, v, positions), p.Placed(encoding, positions, positions)
+    np.testing.assert_allclose(p.attend(q, k, v, position=at), wanted, atol=1e-13)
+    for mask in (None, p.causal):
+        np.testing.assert_allclose(p.attend_by_block(q, k, v, position=at, mask=mask, block=3), wanted, atol=1e-13)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: type(encoding).__name__)
@@ -124,13 +109,13 @@ def test_distances_within_the_window_are_kept():
     tokens = np.random.default_rng(9).normal(size=(1, 8, 16)).astype(np.float32)
     for rotary in (
         ROTARY,
-        XPos(head_dim=8, layout="interleaved", scale_base=8),
-        LearnedRotary(head_dim=8, layout="half"),
+        p.XPos(head_dim=8, layout="interleaved", scale_base=8),
+        p.LearnedRotary(head_dim=8, layout="half"),
     ):
         plain = MultiHeadAttention(16, 2, position=rotary)
         for encoding in (
-            SelfExtend(rotary=rotary, window=8, group_size=4),
-            SelfExtend(rotary=rotary, window=3, group_size=1),
+            p.SelfExtend(rotary=rotary, window=8, group_size=4),
+            p.SelfExtend(rotary=rotary, window=3, group_size=1),
         ):
             layer = MultiHeadAttention(16, 2, position=encoding)
             for name in ("W_q", "W_k", "W_v", "W_o"):
@@ -140,8 +125,8 @@ def test_distances_within_the_window_are_kept():
 
 
 def test_lengths_reach_the_rotary_encoding():
-    scaled = Rotary(head_dim=8, layout="half", scaling=DynamicNTK(factor=2, original_max_position_embeddings=8))
-    encoding = SelfExtend(rotary=scaled, window=4, group_size=2)
+    scaled = p.Rotary(head_dim=8, layout="half", scaling=p.DynamicNTK(factor=2, original_max_position_embeddings=8))
+    encoding = p.SelfExtend(rotary=scaled, window=4, group_size=2)
     assert encoding.at(16).rotary == scaled.at(16)
     assert encoding.at(None) is encoding
     tokens = np.random.default_rng(10).normal(size=(1, 12, 16)).astype(np.float32)
@@ -157,8 +142,8 @@ def test_lengths_reach_the_rotary_encoding():
 def test_learned_frequencies_have_their_rows():
     """Rows that are computed from parameters are those of the table at the initial parameters."""
     for made in ENCODINGS:
-        learned = LearnedRotary(head_dim=8, layout="half")
-        encoding = Encoding.from_dict(made.to_dict() | {"rotary": learned.to_dict()})
+        learned = p.LearnedRotary(head_dim=8, layout="half")
+        encoding = p.Encoding.from_dict(made.to_dict() | {"rotary": learned.to_dict()})
         weights = encoding.constants(1) | {"alpha": np.zeros(4, np.float32)}
         rows = encoding.rows_of(weights, np.arange(0, 60, 7))
         for row, table in zip(rows, made.rows(np.arange(0, 60, 7)).values(), strict=True):
@@ -168,17 +153,17 @@ def test_learned_frequencies_have_their_rows():
 def test_positions_of_narrow_dtypes_do_not_overflow():
     x = np.random.default_rng(11).normal(size=(1, 1, 20, 8))
     for encoding in ENCODINGS:
-        wanted = attend(x, x, x, position=Placed(encoding, range(20), range(20)))
+        wanted = p.attend(x, x, x, position=p.Placed(encoding, range(20), range(20)))
         for dtype in (np.uint8, np.int8, np.uint64):
             places = np.arange(20).astype(dtype)
-            np.testing.assert_array_equal(attend(x, x, x, position=Placed(encoding, places, places)), wanted)
+            np.testing.assert_array_equal(p.attend(x, x, x, position=p.Placed(encoding, places, places)), wanted)
 
 
 def test_other_encodings_are_rejected():
     with rejects(TypeError, "rotary", "None"):
-        ReRoPE(rotary=None, window=4)
+        p.ReRoPE(rotary=None, window=4)
     with rejects(ValueError, "rotary", "AxialRotary"):
-        ReRoPE(rotary=AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)), window=4)
+        p.ReRoPE(rotary=p.AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)), window=4)
 
 
 def test_other_calls_are_rejected():

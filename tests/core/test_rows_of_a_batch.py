@@ -3,39 +3,25 @@
 import numpy as np
 import pytest
 
+import posenc_core as p
 from posenc_backends.numpy import AttentionBias
-from posenc_core import (
-    DualChunk,
-    LeakyReRoPE,
-    LearnedQueryScale,
-    MixedRotary,
-    MultimodalRotary,
-    Placed,
-    PoPE,
-    QueryScale,
-    Rotary,
-    SelfExtend,
-    attend,
-    attend_by_block,
-    attention_weights,
-)
 from posenc_core.encodings import ContentScoring, Scoring
 
 from .test_blockwise import ENCODINGS
 
 RNG = np.random.default_rng(29)
 BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH = 3, 4, 2, 5, 6, 8
-ROTARY = Rotary(head_dim=WIDTH, layout="half")
+ROTARY = p.Rotary(head_dim=WIDTH, layout="half")
 ALL = [
     *ENCODINGS[1:],
-    MultimodalRotary(head_dim=WIDTH, layout="half", sections=(2, 1, 1)),
-    MixedRotary(head_dim=WIDTH, layout="half", num_heads=2),
-    PoPE(head_dim=WIDTH, num_heads=KEY_HEADS),
-    SelfExtend(rotary=ROTARY, window=3, group_size=2),
-    LeakyReRoPE(rotary=ROTARY, window=3, factor=4.0),
-    DualChunk(rotary=ROTARY, chunk_size=5, local_size=2),
+    p.MultimodalRotary(head_dim=WIDTH, layout="half", sections=(2, 1, 1)),
+    p.MixedRotary(head_dim=WIDTH, layout="half", num_heads=2),
+    p.PoPE(head_dim=WIDTH, num_heads=KEY_HEADS),
+    p.SelfExtend(rotary=ROTARY, window=3, group_size=2),
+    p.LeakyReRoPE(rotary=ROTARY, window=3, factor=4.0),
+    p.DualChunk(rotary=ROTARY, chunk_size=5, local_size=2),
 ]
-SCALES = [QueryScale(length=2, scale=0.5), LearnedQueryScale(num_heads=HEADS)]
+SCALES = [p.QueryScale(length=2, scale=0.5), p.LearnedQueryScale(num_heads=HEADS)]
 
 
 def tokens():
@@ -63,18 +49,18 @@ def test_attention_of_a_batch_is_that_of_each_row(encoding):
 
     def position(at_queries, at_keys):
         if is_scale:
-            return Placed(None, at_queries, at_keys, query_scale=encoding, scale_weights=weights)
-        return Placed(encoding, at_queries, at_keys, weights)
+            return p.Placed(None, at_queries, at_keys, query_scale=encoding, scale_weights=weights)
+        return p.Placed(encoding, at_queries, at_keys, weights)
 
     together, at = (q, k, v), position(at_queries, at_keys)
-    results = attend(*together, position=at), attend_by_block(*together, position=at, block=2)
-    shares = attention_weights(q, k, position=at)
-    apart = 1e-5 if encoding.parameters() or isinstance(encoding, PoPE) else 1e-6
+    results = p.attend(*together, position=at), p.attend_by_block(*together, position=at, block=2)
+    shares = p.attention_weights(q, k, position=at)
+    apart = 1e-5 if encoding.parameters() or isinstance(encoding, p.PoPE) else 1e-6
     for row in range(BATCH):
         alone, at_row = (q[row], k[row], v[row]), position(at_queries[..., row, :], at_keys[..., row, :])
         for result in results:
-            np.testing.assert_allclose(result[row], attend(*alone, position=at_row), atol=apart)
-        np.testing.assert_allclose(shares[row], attention_weights(*alone[:2], position=at_row), atol=apart)
+            np.testing.assert_allclose(result[row], p.attend(*alone, position=at_row), atol=apart)
+        np.testing.assert_allclose(shares[row], p.attention_weights(*alone[:2], position=at_row), atol=apart)
 
 
 @pytest.mark.parametrize("encoding", [one for one in ALL if isinstance(one, Scoring)], ids=repr)

@@ -13,30 +13,19 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from posenc_core import (
-    AxialRotary,
-    DynamicNTK,
-    Encoding,
-    LearnedRotary,
-    MultimodalRotary,
-    Proportional,
-    Rotary,
-    XPos,
-    YaRN,
-    rotate,
-)
+import posenc_core as p
 
 RECORDED = json.loads((Path(__file__).parent / "recorded_rotations.json").read_text(encoding="utf-8"))
 ROWS = 5
 TOKENS = (((np.arange(ROWS * 8) * 37) % 101 - 50) / 50).astype(np.float32).reshape(ROWS, 8)
-HALF = Rotary(head_dim=8, layout="half")
-YARN = Rotary(head_dim=8, layout="half", scaling=YaRN(factor=4.0, original_max_position_embeddings=64))
+HALF = p.Rotary(head_dim=8, layout="half")
+YARN = p.Rotary(head_dim=8, layout="half", scaling=p.YaRN(factor=4.0, original_max_position_embeddings=64))
 KINDS = ("vllm", "flashinfer", "transformer_engine", "onnx", "ggml")
 
 
-@pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case['kind']} {Encoding.from_dict(case['encoding'])}")
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case['kind']} {p.Encoding.from_dict(case['encoding'])}")
 def test_other_programs_rotate_as_we_do(case):
-    encoding = Encoding.from_dict(case["encoding"])
+    encoding = p.Encoding.from_dict(case["encoding"])
     given = encoding.as_cache(case["kind"], ROWS)
     assert given.keys() == case["arguments"].keys()
     for name, value in given.items():
@@ -47,7 +36,7 @@ def test_other_programs_rotate_as_we_do(case):
         else:
             assert value == wanted
     rows = encoding.rows(np.arange(ROWS))
-    ours = rotate(TOKENS, rows["cos"], rows["sin"], layout=encoding.layout, placement=encoding.pairing.placement)
+    ours = p.rotate(TOKENS, rows["cos"], rows["sin"], layout=encoding.layout, placement=encoding.pairing.placement)
     np.testing.assert_allclose(np.array(case["rotated"]), ours, rtol=0, atol=2.5e-7)
     assert np.abs(ours - TOKENS).max() > 1
 
@@ -80,8 +69,8 @@ def test_cosine_and_sine_are_the_tables_of_the_encoding(encoding):
 
 def test_spread_pairs_have_columns_for_the_whole_head():
     for encoding in (
-        Rotary(head_dim=8, layout="half", rotary_dim=4, placement="spread"),
-        Rotary(head_dim=8, layout="half", scaling=Proportional(partial_rotary_factor=0.5)),
+        p.Rotary(head_dim=8, layout="half", rotary_dim=4, placement="spread"),
+        p.Rotary(head_dim=8, layout="half", scaling=p.Proportional(partial_rotary_factor=0.5)),
     ):
         cache = encoding.as_cache("vllm", 9)
         cos, sin = np.split(cache["cos_sin_cache"], 2, axis=-1)
@@ -97,7 +86,7 @@ def test_spread_pairs_have_columns_for_the_whole_head():
 def test_angles_are_exact_less_whole_turns():
     """Angles as TransformerEngine computes them lose all digits far out; ours do not."""
     rows, base = 131072, 500000
-    angles = Rotary(head_dim=16, layout="half", base=base).as_cache("transformer_engine", rows)["freqs"]
+    angles = p.Rotary(head_dim=16, layout="half", base=base).as_cache("transformer_engine", rows)["freqs"]
     assert np.abs(angles).max() <= np.float32(np.pi)
     with mp.workdps(50):
         for position in (0, 1, 7, 4097, 65521, rows - 1):
@@ -114,7 +103,7 @@ def test_angles_are_exact_less_whole_turns():
 
 
 def test_angles_of_a_model_that_was_trained_with_float32():
-    encoding = Rotary(head_dim=4, layout="interleaved", precision="float32")
+    encoding = p.Rotary(head_dim=4, layout="interleaved", precision="float32")
     angles = encoding.as_cache("transformer_engine", 3000)["freqs"][:, 0, 0]
     wanted = np.arange(3000, dtype=np.float32)[:, None] * np.float32([1, 0.01])
     np.testing.assert_array_equal(angles, np.repeat(wanted, 2, axis=-1))
@@ -122,16 +111,16 @@ def test_angles_of_a_model_that_was_trained_with_float32():
 
 def test_divisors_of_ggml():
     frequencies = (0.5, 0.02, 0.001, 0.0)
-    given = Rotary(head_dim=8, layout="half", frequencies=frequencies).as_cache("ggml", 9)
+    given = p.Rotary(head_dim=8, layout="half", frequencies=frequencies).as_cache("ggml", 9)
     np.testing.assert_array_equal(given["freq_factors"], np.float32([2, 5, 10, 1e30]))
     assert given["freq_base"] == 10000
     assert YARN.as_cache("ggml", 9)["attn_factor"] == YARN.attention_factor
 
 
-LEARNED, XPOS = LearnedRotary(head_dim=8, layout="half"), XPos(head_dim=8, layout="half")
-AXES = AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4))
-M_ROPE = MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
-TWO_AXES = MultimodalRotary(head_dim=8, layout="half", sections=(2, 2), arrangement=(0, 1, 0, 1))
+LEARNED, XPOS = p.LearnedRotary(head_dim=8, layout="half"), p.XPos(head_dim=8, layout="half")
+AXES = p.AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4))
+M_ROPE = p.MultimodalRotary(head_dim=8, layout="half", sections=(2, 1, 1))
+TWO_AXES = p.MultimodalRotary(head_dim=8, layout="half", sections=(2, 2), arrangement=(0, 1, 0, 1))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +161,7 @@ def test_bad_arguments(kind, max_len, message):
 
 
 def test_frequencies_of_one_length():
-    scaling = DynamicNTK(factor=2.0, original_max_position_embeddings=16)
+    scaling = p.DynamicNTK(factor=2.0, original_max_position_embeddings=16)
     encoding = replace(HALF, scaling=scaling)
     with pytest.raises(ValueError, match=r"`max_len` must be at most 16, .* got 17; use `encoding.at\(17\)`"):
         encoding.as_cache("vllm", 17)

@@ -3,55 +3,36 @@
 import numpy as np
 import pytest
 
-from posenc_core import (
-    AxialRotary,
-    FoPE,
-    FourierFeatures,
-    GridSinusoidal,
-    Integer,
-    LearnedRotary,
-    LearnedSinusoidal,
-    Linear,
-    MixedRotary,
-    MultimodalRotary,
-    Normalized,
-    PoPE,
-    RandomFourierFeatures,
-    Rotary,
-    Sine,
-    Sinusoidal,
-    Timestep,
-    YaRN,
-)
+import posenc_core as p
 
 CONVENTIONS = ("interleaved", "concatenated", "tensor2tensor", "timestep", "column_index")
 ROTARY = {"head_dim": 12, "layout": "half", "base": 50}
-SCALED = YaRN(factor=4.0, original_max_position_embeddings=8)
+SCALED = p.YaRN(factor=4.0, original_max_position_embeddings=8)
 SMOOTH = [
-    Integer(dim=3),
-    Normalized(dim=3, length=9),
-    Sine(dim=3, frequencies=(0.5, 0.25, 0.125)),
-    Sine(dim=6, frequencies="powers_of_two"),
-    *(Sinusoidal(dim=7, base=50, convention=each) for each in CONVENTIONS),
-    Timestep(dim=6, shift=1.0, scale=0.5),
-    Timestep(dim=6, order="sin_first"),
-    GridSinusoidal(dim=8, convention="timm", base=50),
-    FourierFeatures(dim=6),
-    FourierFeatures(dim=8, num_axes=2, convention="code"),
-    RandomFourierFeatures(dim=6, scale=0.2, seed=0),
-    RandomFourierFeatures(dim=6, scale=0.2, seed=1, order="sin_first"),
-    LearnedSinusoidal(dim=6, base=50),
-    Rotary(**ROTARY),
-    Rotary(**ROTARY, scaling=Linear(factor=3.0)),
-    Rotary(**ROTARY, scaling=SCALED, direction="inverse"),
-    LearnedRotary(**ROTARY, direction="inverse"),
-    MixedRotary(**ROTARY, num_heads=2),
-    MultimodalRotary(**ROTARY, sections=(1, 2, 3)),
-    AxialRotary(**ROTARY, axes_dims=(4, 8)),
-    FoPE(**ROTARY, num_terms=3),
-    PoPE(head_dim=5, num_heads=2, base=50),
+    p.Integer(dim=3),
+    p.Normalized(dim=3, length=9),
+    p.Sine(dim=3, frequencies=(0.5, 0.25, 0.125)),
+    p.Sine(dim=6, frequencies="powers_of_two"),
+    *(p.Sinusoidal(dim=7, base=50, convention=each) for each in CONVENTIONS),
+    p.Timestep(dim=6, shift=1.0, scale=0.5),
+    p.Timestep(dim=6, order="sin_first"),
+    p.GridSinusoidal(dim=8, convention="timm", base=50),
+    p.FourierFeatures(dim=6),
+    p.FourierFeatures(dim=8, num_axes=2, convention="code"),
+    p.RandomFourierFeatures(dim=6, scale=0.2, seed=0),
+    p.RandomFourierFeatures(dim=6, scale=0.2, seed=1, order="sin_first"),
+    p.LearnedSinusoidal(dim=6, base=50),
+    p.Rotary(**ROTARY),
+    p.Rotary(**ROTARY, scaling=p.Linear(factor=3.0)),
+    p.Rotary(**ROTARY, scaling=SCALED, direction="inverse"),
+    p.LearnedRotary(**ROTARY, direction="inverse"),
+    p.MixedRotary(**ROTARY, num_heads=2),
+    p.MultimodalRotary(**ROTARY, sections=(1, 2, 3)),
+    p.AxialRotary(**ROTARY, axes_dims=(4, 8)),
+    p.FoPE(**ROTARY, num_terms=3),
+    p.PoPE(head_dim=5, num_heads=2, base=50),
 ]
-IN_FRAMEWORKS = [encoding for encoding in SMOOTH if not isinstance(encoding, MixedRotary)]
+IN_FRAMEWORKS = [encoding for encoding in SMOOTH if not isinstance(encoding, p.MixedRotary)]
 POSITIONS = np.array([[0.5, 1.25, 3.0], [2.75, 0.25, 6.5]])
 STEP = 2.0**-10
 
@@ -67,7 +48,7 @@ def test_rows_of_traced_positions_are_those_of_known_ones(encoding, dtype, error
 
 @pytest.mark.parametrize("convention", ["interleaved", "concatenated"])
 def test_learned_frequencies_are_multiplied_by_the_exponential_of_alpha(convention):
-    encoding = LearnedSinusoidal(dim=4, base=50, convention=convention)
+    encoding = p.LearnedSinusoidal(dim=4, base=50, convention=convention)
     alpha = np.array([0.5, -0.25])
     (found,) = encoding.rows_of(encoding.constants(8) | {"alpha": alpha}, POSITIONS)
     radians = POSITIONS[..., np.newaxis] * np.array([1, 50**-0.5]) * np.exp(alpha)
@@ -100,7 +81,7 @@ def test_angular_frequencies_are_those_of_the_columns(encoding):
 @pytest.mark.parametrize("order", ["cos_first", "sin_first"])
 @pytest.mark.parametrize("axes", [2, 3])
 def test_mixed_axes_have_a_row_a_slope_and_a_frequency_each(axes, order):
-    encoding = RandomFourierFeatures(dim=8, scale=0.2, seed=3, num_axes=axes, order=order)
+    encoding = p.RandomFourierFeatures(dim=8, scale=0.2, seed=3, num_axes=axes, order=order)
     positions = np.random.default_rng(axes).uniform(-3, 3, size=(axes, 2, 5))
     (expected,) = encoding.rows(positions, np.float64).values()
     (traced,) = encoding.traced_rows(*positions)
@@ -119,6 +100,6 @@ def test_mixed_axes_have_a_row_a_slope_and_a_frequency_each(axes, order):
 @pytest.mark.parametrize("axes", [2, 3])
 @pytest.mark.parametrize("sizes", [(5,), (1, 5), (4, 5)])
 def test_mixed_axes_need_positions_on_each(axes, sizes):
-    encoding = RandomFourierFeatures(dim=8, scale=0.2, seed=3, num_axes=axes)
+    encoding = p.RandomFourierFeatures(dim=8, scale=0.2, seed=3, num_axes=axes)
     with pytest.raises(ValueError, match=rf"`positions` must have shape \({axes}, \.\.\., length\), got"):
         encoding.rows(np.zeros(sizes))

@@ -1,30 +1,16 @@
 """Frequencies and attention factors of RoPE, written a second time from the papers, in mpmath."""
 
-from posenc_core import (
-    NTK,
-    AttentionFactor,
-    AxialRotary,
-    DynamicNTK,
-    DyPE,
-    Linear,
-    Llama3,
-    LongRoPE,
-    MultimodalRotary,
-    NTKAlpha,
-    Proportional,
-    RIFLEx,
-    YaRN,
-)
+import posenc_core as p
 
 from .expected_sinusoids import MP, power
 
 
 def frequencies(rotary):
     """Return the axis of each pair and its radians per position."""
-    if isinstance(rotary, AxialRotary):
+    if isinstance(rotary, p.AxialRotary):
         return axial(rotary)
     scaled = scaled_frequencies(rotary)
-    axes = multimodal(rotary) if isinstance(rotary, MultimodalRotary) else [0] * len(scaled)
+    axes = multimodal(rotary) if isinstance(rotary, p.MultimodalRotary) else [0] * len(scaled)
     return [*zip(axes, scaled, strict=True)]
 
 
@@ -38,9 +24,9 @@ def attention_factor(rotary):
     scaling = getattr(rotary, "scaling", None)
     if getattr(scaling, "attention_factor", None) is not None:
         return MP.mpf(scaling.attention_factor)
-    if isinstance(scaling, YaRN | DyPE):
+    if isinstance(scaling, p.YaRN | p.DyPE):
         return MP.log(scaling.factor) / 10 + 1
-    if isinstance(scaling, LongRoPE):
+    if isinstance(scaling, p.LongRoPE):
         return MP.sqrt(1 + MP.log(scaling.factor) / MP.log(scaling.original_max_position_embeddings))
     return MP.mpf(1)
 
@@ -134,15 +120,15 @@ def dype(plain, scaling, rotary):
 
 SCALED = {
     type(None): lambda plain, *_: plain,
-    AttentionFactor: lambda plain, *_: plain,
-    Linear: lambda plain, scaling, _: [f / MP.mpf(scaling.factor) for f in plain],
-    NTK: lambda plain, scaling, _: raise_base(plain, scaling.factor),
-    NTKAlpha: lambda plain, scaling, _: raise_base(plain, scaling.alpha),
-    DynamicNTK: dynamic,
-    YaRN: yarn,
-    Llama3: llama3,
-    LongRoPE: longrope,
-    Proportional: proportional,
-    RIFLEx: riflex,
-    DyPE: dype,
+    p.AttentionFactor: lambda plain, *_: plain,
+    p.Linear: lambda plain, scaling, _: [f / MP.mpf(scaling.factor) for f in plain],
+    p.NTK: lambda plain, scaling, _: raise_base(plain, scaling.factor),
+    p.NTKAlpha: lambda plain, scaling, _: raise_base(plain, scaling.alpha),
+    p.DynamicNTK: dynamic,
+    p.YaRN: yarn,
+    p.Llama3: llama3,
+    p.LongRoPE: longrope,
+    p.Proportional: proportional,
+    p.RIFLEx: riflex,
+    p.DyPE: dype,
 }

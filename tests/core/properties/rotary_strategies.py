@@ -4,26 +4,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from posenc_core import (
-    NTK,
-    AttentionFactor,
-    AxialRotary,
-    DynamicNTK,
-    DyPE,
-    FoPE,
-    LearnedRotary,
-    Linear,
-    Llama3,
-    LongRoPE,
-    MixedRotary,
-    MultimodalRotary,
-    NTKAlpha,
-    Proportional,
-    RIFLEx,
-    Rotary,
-    XPos,
-    YaRN,
-)
+import posenc_core as p
 
 from .numbers import BASES, FACTORS, LENGTHS
 
@@ -39,33 +20,35 @@ def scalings(pairs):
     ordered = st.lists(st.floats(0.5, 40), min_size=2, max_size=2).map(sorted)
     dynamic = {"factor": FACTORS, "original_max_position_embeddings": LENGTHS, "seq_len": st.none() | LENGTHS}
     return {
-        "AttentionFactor": st.builds(AttentionFactor, attention_factor=st.floats(0.25, 4)),
-        "Linear": st.builds(Linear, factor=FACTORS),
-        "NTK": st.builds(NTK, factor=FACTORS),
-        "NTKAlpha": st.builds(NTKAlpha, alpha=FACTORS),
-        "DynamicNTK": st.builds(DynamicNTK, **dynamic),
+        "AttentionFactor": st.builds(p.AttentionFactor, attention_factor=st.floats(0.25, 4)),
+        "Linear": st.builds(p.Linear, factor=FACTORS),
+        "NTK": st.builds(p.NTK, factor=FACTORS),
+        "NTKAlpha": st.builds(p.NTKAlpha, alpha=FACTORS),
+        "DynamicNTK": st.builds(p.DynamicNTK, **dynamic),
         "YaRN": st.builds(
             _yarn, FACTORS, LENGTHS, ordered, optional_fields(attention_factor=FACTORS, truncate=st.booleans())
         ),
         "Llama3": st.builds(_llama, FACTORS, LENGTHS, ordered),
-        "RIFLEx": st.builds(RIFLEx, k=st.integers(1, pairs), length=LENGTHS, fraction=st.floats(0.5, 1)),
-        "DyPE": st.builds(DyPE, factor=FACTORS, original_max_position_embeddings=LENGTHS, kappa=st.floats(0.01, 1)),
+        "RIFLEx": st.builds(p.RIFLEx, k=st.integers(1, pairs), length=LENGTHS, fraction=st.floats(0.5, 1)),
+        "DyPE": st.builds(p.DyPE, factor=FACTORS, original_max_position_embeddings=LENGTHS, kappa=st.floats(0.01, 1)),
         "LongRoPE": st.builds(_longrope, lists, lists, LENGTHS, FACTORS, st.none() | LENGTHS),
     }
 
 
 def _yarn(factor, original, betas, more):
     bounds = {"beta_slow": betas[0], "beta_fast": betas[1]}
-    return YaRN(factor=factor, original_max_position_embeddings=original, **bounds, **more)
+    return p.YaRN(factor=factor, original_max_position_embeddings=original, **bounds, **more)
 
 
 def _llama(factor, original, factors):
     low, high = factors
-    return Llama3(factor=factor, low_freq_factor=low, high_freq_factor=high, original_max_position_embeddings=original)
+    return p.Llama3(
+        factor=factor, low_freq_factor=low, high_freq_factor=high, original_max_position_embeddings=original
+    )
 
 
 def _longrope(short, long, original, factor, seq_len):
-    return LongRoPE(
+    return p.LongRoPE(
         short_factor=short, long_factor=long, original_max_position_embeddings=original, factor=factor, seq_len=seq_len
     ).at(seq_len or 1)
 
@@ -84,12 +67,12 @@ DIRECTIONS = st.sampled_from(["forward", "inverse"])
 
 
 @st.composite
-def rotaries(draw, kind=Rotary, *, by=None, scaled=True, **more):
+def rotaries(draw, kind=p.Rotary, *, by=None, scaled=True, **more):
     """Draw encodings of one class in all layouts and placements, with the scaling called `by`, or any or none."""
     pairs, fields = draw(layout_fields())
     known = scalings(pairs)
     scaling = draw(known[by] if by else st.none() | st.one_of(*known.values())) if scaled else None
-    own = scaling is None or isinstance(scaling, AttentionFactor)
+    own = scaling is None or isinstance(scaling, p.AttentionFactor)
     if own and draw(st.booleans()):
         fields["frequencies"] = draw(st.lists(st.floats(1e-6, 4), min_size=pairs, max_size=pairs))
     else:
@@ -102,9 +85,9 @@ def rotaries(draw, kind=Rotary, *, by=None, scaled=True, **more):
 def proportional(draw):
     """Draw rotary encodings that rotate a fraction of the head (`Proportional`)."""
     pairs, share = draw(st.integers(1, 6)), draw(st.floats(0.1, 1))
-    scaling = Proportional(partial_rotary_factor=max(share, 1.01 / pairs) if pairs > 1 else 1, factor=draw(FACTORS))
+    scaling = p.Proportional(partial_rotary_factor=max(share, 1.01 / pairs) if pairs > 1 else 1, factor=draw(FACTORS))
     layout = draw(st.sampled_from(["interleaved", "half"]))
-    return Rotary(head_dim=2 * pairs, layout=layout, base=draw(BASES), scaling=scaling)
+    return p.Rotary(head_dim=2 * pairs, layout=layout, base=draw(BASES), scaling=scaling)
 
 
 @st.composite
@@ -116,7 +99,7 @@ def multimodal(draw):
         arrangement
     ]
     layout = draw(st.sampled_from(["interleaved", "half", "interleaved_to_half"]))
-    named = MultimodalRotary(
+    named = p.MultimodalRotary(
         head_dim=2 * sum(sections), layout=layout, sections=sections, arrangement=arrangement, base=draw(BASES)
     )
     if not draw(st.booleans()):
@@ -132,7 +115,7 @@ def axial(draw):
     series = draw(st.sampled_from(["own", "dealt"]))
     equal = arrangement != "concat" or series == "dealt"
     dims = tuple(channels if equal else 2 * draw(st.integers(1, 3)) for _ in range(axes))
-    return AxialRotary(
+    return p.AxialRotary(
         head_dim=sum(dims) + draw(st.integers(0, 2)),
         layout=draw(st.sampled_from(["interleaved", "half"])),
         axes_dims=dims,
@@ -145,19 +128,19 @@ def axial(draw):
 
 def xpos():
     """Return rotary encodings whose scores decay; positions up to 30000 from the center are valid."""
-    return rotaries(XPos, scale_base=st.floats(512, 1e4), center=st.integers(-30000, 30000))
+    return rotaries(p.XPos, scale_base=st.floats(512, 1e4), center=st.integers(-30000, 30000))
 
 
 def learned_rotaries():
     """Return rotary encodings with learned frequencies."""
-    return rotaries(LearnedRotary, scaled=False, std=st.floats(0, 1))
+    return rotaries(p.LearnedRotary, scaled=False, std=st.floats(0, 1))
 
 
 @st.composite
 def fourier_rotaries(draw):
     """Draw rotary encodings of sums of frequencies."""
     pairs = draw(st.integers(1, 6))
-    return FoPE(
+    return p.FoPE(
         head_dim=2 * pairs,
         layout=draw(st.sampled_from(["interleaved", "half", "interleaved_to_half"])),
         base=draw(BASES),
@@ -175,7 +158,7 @@ def mixed_rotaries(draw):
     axes = draw(st.integers(2, 3))
     channels = 2 * axes * draw(st.integers(1, 2))
     left = draw(st.integers(0, 2))
-    return MixedRotary(
+    return p.MixedRotary(
         head_dim=channels + left,
         layout=draw(st.sampled_from(["interleaved", "half", "interleaved_to_half"])),
         num_heads=draw(st.integers(1, 2)),

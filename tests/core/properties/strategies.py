@@ -5,26 +5,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from posenc_core.encodings import (
-    Additive,
-    Binary,
-    DebertaBias,
-    DynamicPositionBias,
-    FourierFeatures,
-    GridSinusoidal,
-    Learned,
-    LearnedSinusoidal,
-    Normalized,
-    RandomFourierFeatures,
-    RotaryEncoding,
-    Sandwich,
-    Scoring,
-    Sine,
-    Sinusoidal,
-    T5Bias,
-    Timestep,
-    TransformerXLBias,
-)
+from posenc_core import encodings as e
 from posenc_core.encodings.examples import example
 
 from ...catalogue import ENCODINGS
@@ -47,7 +28,7 @@ GRIDS = ("timm", "timm_interleaved", "mae", "diffusers", "tatp22")
 def sinusoids(*conventions):
     """Return sinusoidal encodings of these conventions, by default all whose columns are pairs."""
     named = st.sampled_from(conventions or CONVENTIONS)
-    return st.builds(Sinusoidal, dim=st.integers(2, 12), base=BASES, convention=named)
+    return st.builds(e.Sinusoidal, dim=st.integers(2, 12), base=BASES, convention=named)
 
 
 @st.composite
@@ -56,7 +37,7 @@ def timesteps(draw):
     dim = draw(st.integers(2, 12))
     shift = draw(st.just(1) if dim < 4 else st.floats(-4, dim // 2 - 0.125))
     scale, order = draw(st.floats(2**-6, 2**10)), draw(st.sampled_from(["sin_first", "cos_first"]))
-    return Timestep(dim=dim, base=draw(BASES), shift=shift, scale=scale, order=order)
+    return e.Timestep(dim=dim, base=draw(BASES), shift=shift, scale=scale, order=order)
 
 
 @st.composite
@@ -65,7 +46,7 @@ def grid_sinusoids(draw, *conventions):
     convention = draw(st.sampled_from(conventions or GRIDS))
     axes = {"diffusers": 3, "tatp22": draw(st.integers(1, 3))}.get(convention, 2)
     dim = draw(DIMS) * {"diffusers": 16, "tatp22": 1}.get(convention, 4)
-    return GridSinusoidal(dim=dim, convention=convention, num_axes=axes, base=draw(BASES))
+    return e.GridSinusoidal(dim=dim, convention=convention, num_axes=axes, base=draw(BASES))
 
 
 @st.composite
@@ -73,13 +54,13 @@ def fourier_features(draw, *conventions):
     """Draw Fourier features of one to three coordinates, of each convention."""
     axes, count = draw(st.integers(1, 3)), draw(st.integers(1, 12))
     convention = draw(st.sampled_from(conventions or ("paper", "code")))
-    return FourierFeatures(dim=2 * count * axes, num_axes=axes, convention=convention)
+    return e.FourierFeatures(dim=2 * count * axes, num_axes=axes, convention=convention)
 
 
 def random_fourier_features():
     """Return random Fourier features of one to three coordinates."""
     return st.builds(
-        RandomFourierFeatures,
+        e.RandomFourierFeatures,
         dim=st.integers(1, 6).map(lambda pairs: 2 * pairs),
         scale=st.floats(1e-3, 16),
         seed=st.integers(0, 2**32 - 1),
@@ -93,16 +74,16 @@ def binaries(draw):
     """Draw binary encodings with any valid start."""
     dim = draw(st.integers(1, 40))
     order = draw(st.sampled_from(["most_significant_first", "least_significant_first"]))
-    return Binary(dim=dim, start=draw(st.integers(0, min(2**dim, 2**31) - 1)), bit_order=order)
+    return e.Binary(dim=dim, start=draw(st.integers(0, min(2**dim, 2**31) - 1)), bit_order=order)
 
 
 def sines():
     """Return encodings of sines only, with each spacing or with custom frequencies."""
     custom = st.lists(st.floats(0, 64), min_size=1, max_size=6)
     return st.one_of(
-        st.builds(Sine, dim=DIMS, frequencies=st.just("powers_of_two")),
-        st.builds(Sine, dim=DIMS, frequencies=st.just("endpoint"), base=BASES),
-        custom.map(lambda frequencies: Sine(dim=len(frequencies), frequencies=frequencies)),
+        st.builds(e.Sine, dim=DIMS, frequencies=st.just("powers_of_two")),
+        st.builds(e.Sine, dim=DIMS, frequencies=st.just("endpoint"), base=BASES),
+        custom.map(lambda frequencies: e.Sine(dim=len(frequencies), frequencies=frequencies)),
     )
 
 
@@ -111,7 +92,7 @@ def t5_biases(draw):
     """Draw T5 biases for both sides or the past, whose largest distance is past the buckets of single distances."""
     sides, half = draw(st.sampled_from(["both", "past"])), draw(st.integers(1, 8))
     beyond = draw(st.integers(1, 100))
-    return T5Bias(num_heads=draw(HEADS), num_buckets=2 * half, max_distance=half + beyond, sides=sides)
+    return e.T5Bias(num_heads=draw(HEADS), num_buckets=2 * half, max_distance=half + beyond, sides=sides)
 
 
 WIDTHS = st.integers(1, 4).map(lambda half: 2 * half)
@@ -151,8 +132,8 @@ def each(kind):
     return {name: drawn(one) for name, one in ENCODINGS.items() if issubclass(one, kind)}
 
 
-ADDITIVE = each(Additive) | {
-    "Normalized": drawn(Normalized, length=st.integers(1, FAR)),
+ADDITIVE = each(e.Additive) | {
+    "Normalized": drawn(e.Normalized, length=st.integers(1, FAR)),
     "Binary": binaries(),
     "Sine": sines(),
     "Sinusoidal": sinusoids(),
@@ -160,9 +141,9 @@ ADDITIVE = each(Additive) | {
     "GridSinusoidal": grid_sinusoids(),
     "FourierFeatures": fourier_features(),
     "RandomFourierFeatures": random_fourier_features(),
-    "Learned": drawn(Learned, length=st.integers(1, FAR), offset=st.integers(0, 2)),
+    "Learned": drawn(e.Learned, length=st.integers(1, FAR), offset=st.integers(0, 2)),
     "LearnedSinusoidal": drawn(
-        LearnedSinusoidal, dim=st.integers(2, 12), base=BASES, convention=st.sampled_from(CONVENTIONS)
+        e.LearnedSinusoidal, dim=st.integers(2, 12), base=BASES, convention=st.sampled_from(CONVENTIONS)
     ),
 }
 SINUSOIDAL = {  # columns are pairs of sine and cosine
@@ -172,7 +153,7 @@ SINUSOIDAL = {  # columns are pairs of sine and cosine
     "Timestep": timesteps(),
     "RandomFourierFeatures": random_fourier_features(),
 }
-ROTARY = each(RotaryEncoding) | {
+ROTARY = each(e.RotaryEncoding) | {
     "Rotary": rotaries(),
     "Proportional": proportional(),
     "MultimodalRotary": multimodal(),
@@ -182,11 +163,11 @@ ROTARY = each(RotaryEncoding) | {
     "FoPE": fourier_rotaries(),
     "MixedRotary": mixed_rotaries(),
 }
-SCORING = each(Scoring) | {
+SCORING = each(e.Scoring) | {
     "T5Bias": t5_biases(),
-    "Sandwich": drawn(Sandwich, max_distance=st.integers(1, 40), dim=WIDTHS, base=st.floats(2, 1e5)),
-    "TransformerXLBias": drawn(TransformerXLBias, dim=st.none() | WIDTHS),
-    "DynamicPositionBias": drawn(DynamicPositionBias, log_distance=st.just(True)),
-    "DebertaBias": drawn(DebertaBias, max_distance=st.integers(4, 9), num_buckets=st.sampled_from([None, 4])),
+    "Sandwich": drawn(e.Sandwich, max_distance=st.integers(1, 40), dim=WIDTHS, base=st.floats(2, 1e5)),
+    "TransformerXLBias": drawn(e.TransformerXLBias, dim=st.none() | WIDTHS),
+    "DynamicPositionBias": drawn(e.DynamicPositionBias, log_distance=st.just(True)),
+    "DebertaBias": drawn(e.DebertaBias, max_distance=st.integers(4, 9), num_buckets=st.sampled_from([None, 4])),
 }
 IN_ATTENTION = ROTARY | SCORING
