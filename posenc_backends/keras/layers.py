@@ -20,6 +20,10 @@ Shape: TypeAlias = tuple[Any, ...]
 class PositionalEncoding(layers.PositionalEncoding, Layer):
     call = layers.PositionalEncoding.add
 
+    def __init__(self, num_hiddens: int, dropout: float = 0.0, max_len: int = 1000, **options: Any) -> None:
+        super().__init__(num_hiddens, dropout, max_len, **options)
+        self.dropout.dtype_policy = self.dtype_policy
+
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return (*input_shape[:-1], input_shape[-1] + (self.combine == "concat") * self.encoding.dim)
 
@@ -36,7 +40,7 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
         return q_shape if k_shape is None else (q_shape, k_shape)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "max_len": self.max_len}
+        return {**super().get_config(), "max_len": self.max_len, "seq_axis": self.seq_axis}
 
 
 @register
@@ -70,6 +74,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
     ) -> None:
         super().__init__(num_hiddens, num_heads, dropout, bias, **options)
         self.bias, self.max_len = bias, options.get("max_len")
+        self.dropout.dtype_policy = self.dtype_policy
         given = as_pair(options.get("position"))
         self.is_shared = any(isinstance(one, Module) for one in given)
 

@@ -36,7 +36,8 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
     def has_graph(self, arguments: dict[str, Any]) -> bool:
         """Return whether the layer's own graph computes this call: it rotates `q` or `k` by the same tables."""
         lengths = {x.shape[-2:-1] for x in (arguments["q"], arguments["k"]) if isinstance(x, mx.np.ndarray)}
-        return super().has_graph(arguments) and not self.encoding.keys_differ and len(lengths) == 1
+        is_usual = self.seq_axis == -2 and not self.encoding.keys_differ
+        return super().has_graph(arguments) and is_usual and len(lengths) == 1
 
     def graph_inputs(self, q: Any, k: Any, **_: Any) -> tuple[Any, ...]:
         """Return the tokens, checked; grow the tables for them."""

@@ -17,6 +17,10 @@ from . import state
 from .backend import BACKEND, from_numpy, unwrapped
 from .distributed import distribute_like
 
+NESTED = (
+    "Tokens must not be a nested tensor; give its `values()` as one row, and `positions=from_cu_seqlens(x.offsets())`."
+)
+
 
 class Module(nn.Module):
     """The base of every layer, attention included.
@@ -36,7 +40,9 @@ class Module(nn.Module):
         super().__init__()
 
     def prepare(self, x: Any, width: int | None) -> Any:
-        """Return the tokens as they are."""
+        """Return the tokens as they are; raise for nested ones."""
+        if isinstance(x, Tensor) and x.is_nested:
+            raise TypeError(NESTED)
         return x
 
     def active_dropout(self) -> nn.Dropout | None:
@@ -126,6 +132,8 @@ class Layer(Module):
     def prepare(self, x: Any, width: int | None) -> Any:
         """Return the tokens; move constants to their device if the model was moved without the layer's knowledge."""
         if isinstance(x, Tensor):
+            if x.is_nested:
+                raise TypeError(NESTED)
             device = x.device
             for table in self.constants.values():
                 if table.device != device and not self.backend.is_recorded(x):  # `vmap` may have put tokens elsewhere

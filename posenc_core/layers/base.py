@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FIXED = frozenset({  # attributes that tables, parts or parameters of a layer were made for
     "bias", "combine", "encoding", "is_shared", "learned", "learned_shapes", "max_len", "num_heads", "num_hiddens",
     "num_kv_heads", "persistent", "position", "query_scale", "rotary", "rotates_in_attention", "scaling",
-    "scoring", "window",
+    "scoring", "seq_axis", "window",
 })  # fmt: skip
 
 
@@ -179,6 +179,19 @@ class BaseLayer(Documented):
     set_tables: Callable[[Tables], None]
     prepare: Callable[[Tensor, int | None], Tensor]
     active_dropout: Callable[..., Dropout | None]
+
+    def no_weight_decay(self) -> set[str]:
+        """Return the names, from the layer on, of what its encoding learns, which weight decay would pull to 0.
+
+        Optimizers that leave biases and norms out of weight decay leave these out as well; timm asks for this method.
+        In JAX and flax the last part of a path is such a name.
+
+        >>> from posenc_backends.numpy import AttentionBias
+        >>> from posenc_core import T5Bias
+        >>> AttentionBias(T5Bias(num_heads=2)).no_weight_decay()
+        {'table'}
+        """
+        return set(self.encoding.parameters())
 
     def check_tokens(self, name: str, x: Tensor, width: int | None) -> Tensor:
         """Return `x` prepared; raise unless it is a floating-point array of the framework, `(..., length, width)`."""

@@ -288,12 +288,18 @@ class MultiHeadAttention(Documented):
             check_width(f"{name}(…)", projected, width)
         return split_heads(projected, heads)
 
+    def no_weight_decay(self) -> set[str]:
+        """Return the names, from the layer on, of what its encodings learn, as in `BaseLayer.no_weight_decay`."""
+        parts = {"rotary": self.rotary, "scoring": self.scoring, "scaling": self.scaling}
+        held = {name: part for name, part in parts.items() if part is not None}
+        return {f"{name}.{parameter}" for name, part in held.items() for parameter in part.no_weight_decay()}
+
     def _rotate(self, q: Tensor, k: Tensor, at: TokenPositions) -> tuple[Tensor, Tensor]:
         """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length."""
         if self.rotary is None or self.rotates_in_attention:
             return q, k
         limit = self.rotary.encoding.max_seq_len
-        options = {} if limit is None or at.seq_len <= limit else {"seq_len": at.seq_len}
+        options = {"seq_axis": -2} if limit is None or at.seq_len <= limit else {"seq_axis": -2, "seq_len": at.seq_len}
         if at.is_shared:
             return self.rotary(q, k, start=at.start, positions=at.positions, **options)
         new_positions = None if at.key_positions is None else at.key_positions[..., at.cached :]

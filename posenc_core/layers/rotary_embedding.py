@@ -36,10 +36,11 @@ class RotaryEmbedding(TableLayer):
         encoding: a rotary encoding.
         max_len: number of positions in the tables at the start; eager calls beyond it grow them.
             The default is the length that the encoding is known to be for, its `longest`, within 2,048 and 262,144.
+        seq_axis: the axis of the sequence in calls that name none; 1 for `(batch, length, heads, head_dim)`.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `encoding` is not rotary.
-        ValueError: if `max_len` is not positive.
+        ValueError: if `max_len` is not positive, or `seq_axis` the last axis.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import RotaryEmbedding
@@ -51,11 +52,18 @@ class RotaryEmbedding(TableLayer):
     """
 
     encoding: Any  # QueryKeyEncoding
+    seq_axis: int
     call_arguments = ("q", "k", "start", "positions", "seq_axis", "seq_len")
 
-    def __init__(self, encoding: QueryKeyEncoding, *, max_len: int | None = None, **native: Any) -> None:
+    def __init__(
+        self, encoding: QueryKeyEncoding, *, max_len: int | None = None, seq_axis: int = -2, **native: Any
+    ) -> None:
         check_encoding(encoding, QueryKeyEncoding, "a rotary")
+        seq_axis = check_integer("seq_axis", seq_axis, minimum=-LIMIT)
+        if seq_axis == -1:
+            raise ValueError("`seq_axis` must be an axis before the last, such as -2, got -1.")
         super().__init__(encoding, _num_positions(encoding, max_len), **native)  # type: ignore[call-arg] # of the adapter
+        self.seq_axis = seq_axis
 
     def rotate(
         self,
@@ -63,7 +71,7 @@ class RotaryEmbedding(TableLayer):
         k: Tensor = None,
         start: Given = 0,
         positions: Given = None,
-        seq_axis: int = -2,
+        seq_axis: int | None = None,
         seq_len: int | None = None,
         **unknown: NoReturn,
     ) -> Tensor:
@@ -75,7 +83,7 @@ class RotaryEmbedding(TableLayer):
             start: the first position, an integer, or one for each batch row.
             positions: all positions, instead of `start`, `(length,)` or `(batch, length)`; `(axes, length)` or
                 `(axes, batch, length)` for an encoding of several axes.
-            seq_axis: the axis of the sequence.
+            seq_axis: the axis of the sequence, by default that of the layer.
             seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
         Returns:
             An array, or two, of the shape and dtype of what was given, with `PoPE` twice as wide; half precision is
@@ -87,6 +95,7 @@ class RotaryEmbedding(TableLayer):
         encoding = self.encoding if seq_len is None and not unknown else self._encoding_at(seq_len, unknown)
         q = self.prepare(q, encoding.head_dim)
         k = None if k is None else self.prepare(k, encoding.head_dim)
+        seq_axis = self.seq_axis if seq_axis is None else seq_axis
         is_usual = type(seq_axis) is int and seq_axis == -2
         if positions is None and is_usual and encoding is self.encoding:
             rotated = self._rotate_by_tables(q, k, start)

@@ -45,7 +45,7 @@ class Multimodal(NamedTuple):
 
 
 def grid(
-    *sizes: int, start: int | Sequence[int] = 0, merge: int = 1, window: int | None = None
+    *sizes: int, start: int | Sequence[int] = 0, merge: int = 1, window: int | None = None, prefix: int = 0
 ) -> npt.NDArray[np.int64]:
     """Return the positions of the cells of a grid on each axis, in row-major order.
 
@@ -57,11 +57,12 @@ def grid(
             merge 2 × 2 patches (Qwen2-VL).
         window: order the cells by windows of `window` × `window` cells of the last two axes, and in each window as
             without; a multiple of `merge`. Windows at the ends may be smaller (Qwen2.5-VL).
+        prefix: the number of tokens before the grid, such as `[CLS]` and registers, at position 0 of every axis, where
+            RoPE rotates nothing.
     Returns:
-        int64, shape `(axes, product of sizes)`. You may scale them, for example by the seconds between frames, and put
-        other tokens before them: RoPE does not rotate a prefix token such as `[CLS]` at position 0 of every axis.
+        int64, shape `(axes, prefix + product of sizes)`. You may scale them, for example by the seconds between frames.
     Raises:
-        TypeError: if a size, `start`, `merge` or `window` is not an integer.
+        TypeError: if a size, `start`, `merge`, `window` or `prefix` is not an integer.
         ValueError: if a size is below 1, `merge` does not divide the last two sizes and the window, there are more than
             2**31 cells, or a position is not below 2**31 in size.
 
@@ -71,7 +72,7 @@ def grid(
     >>> grid(2, 4, merge=2)
     array([[0, 0, 1, 1, 0, 0, 1, 1],
            [0, 1, 0, 1, 2, 3, 2, 3]])
-    >>> np.concatenate([np.zeros((2, 1), int), grid(2, 2)], axis=1)
+    >>> grid(2, 2, prefix=1)
     array([[0, 0, 0, 1, 1],
            [0, 0, 1, 0, 1]])
     """
@@ -86,21 +87,21 @@ def grid(
     if window is not None:
         windows = [*positions[:-2], positions[-2] // window, positions[-1] // window]
         positions = positions[:, np.lexsort(windows[::-1])]  # a stable sort, which keeps the order in each window
-    return positions + starts
+    return _after_prefix(positions + starts, prefix)
 
 
-def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDArray[np.float64]:
+def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1, prefix: int = 0) -> npt.NDArray[np.float64]:
     """Return the centers of the cells of a grid that spans −1 … 1: `2 (i + ½) / size − 1`, in the order of `grid`.
 
     Args:
         sizes: the number of cells on each axis, slowest first.
         by: the `size` of the formula: that of each axis (`"separate"`), or that of the longest (`"max"`) or the
             shortest axis (`"min"`) for all, which keeps cells square.
-        merge: as in `grid`.
+        merge, prefix: as in `grid`; position 0 is the center.
     Returns:
-        float64, correctly rounded, shape `(axes, product of sizes)`.
+        float64, correctly rounded, shape `(axes, prefix + product of sizes)`.
     Raises:
-        TypeError: if a size or `merge` is not an integer.
+        TypeError: if a size, `merge` or `prefix` is not an integer.
         ValueError: if a size is below 1, `merge` does not divide the last two sizes, or `by` is unknown.
     Source: `normalize_coords` of DINOv3 (Siméoni et al. 2025, arXiv:2508.10104).
 
@@ -114,7 +115,13 @@ def normalized_grid(*sizes: int, by: By = "separate", merge: int = 1) -> npt.NDA
     check_known("by", by, ("separate", "max", "min"))
     cells, (sizes, *_) = grid(*sizes, merge=merge), _checked_sizes(sizes, merge)
     size = np.reshape({"separate": sizes, "max": [max(sizes)], "min": [min(sizes)]}[by], (-1, 1))
-    return (2 * cells + 1 - size) / size
+    return _after_prefix((2 * cells + 1 - size) / size, prefix)
+
+
+def _after_prefix(positions: npt.NDArray[Any], prefix: int) -> npt.NDArray[Any]:
+    """Return positions `(axes, length)` after as many tokens at position 0."""
+    prefix = check_integer("prefix", prefix, minimum=0, maximum=LIMIT)
+    return np.pad(positions, ((0, 0), (prefix, 0))) if prefix else positions
 
 
 def multimodal(segments: Iterable[Segment], *, after: After = "largest") -> Multimodal:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, Learned, Linear, Rotary
+from posenc_core import Alibi, Learned, LearnedRotary, Linear, Rotary, T5Bias
 from posenc_core._foreign_names import NAMES, VALUES
 
 ROTARY, X, Q = Rotary(head_dim=4, layout="half"), np.ones((1, 3, 8)), np.ones((1, 2, 3, 4))
@@ -81,3 +81,29 @@ def test_no_name_of_ours_stands_for_itself_and_no_value_twice():
         for table in VALUES.values()
         for words in [[word for others in table.values() for word in others.split()]]
     )
+
+
+def test_the_axis_of_the_sequence_is_set_once(on, to_backend):
+    layer, x = on.backend.RotaryEmbedding(ROTARY, seq_axis=1), np.linspace(-1, 1, 48).reshape(2, 3, 2, 4)
+    usual = on.backend.RotaryEmbedding(ROTARY)
+    wanted = on.backend.to_numpy(usual(to_backend(x.swapaxes(1, 2)), start=5)).swapaxes(1, 2)
+    np.testing.assert_array_equal(on.backend.to_numpy(layer(to_backend(x), start=5)), wanted)
+    if hasattr(layer, "hybridize"):
+        layer.hybridize()
+        wanted = on.backend.to_numpy(usual(to_backend(x), seq_axis=1))
+        np.testing.assert_array_equal(on.backend.to_numpy(layer(to_backend(x))), wanted)
+    attention = on.testing.eval_mode(on.backend.MultiHeadAttention(8, 2, position=layer))
+    plain = on.testing.eval_mode(on.backend.MultiHeadAttention(8, 2, position=ROTARY))
+    matrices = {f"W_{name}": np.eye(8, dtype=np.float32) for name in "qkvo"}
+    both = (on.testing.with_projections(one, matrices) for one in (attention, plain))
+    tokens = to_backend(np.linspace(-1, 1, 24).reshape(1, 3, 8))
+    np.testing.assert_array_equal(*[on.backend.to_numpy(one(tokens, tokens, tokens)) for one in both])
+    with pytest.raises(ValueError, match="`seq_axis` must be an axis before the last, such as -2, got -1"):
+        on.backend.RotaryEmbedding(ROTARY, seq_axis=-1)
+
+
+def test_names_that_weight_decay_leaves_out(backend):
+    learned = LearnedRotary(head_dim=4, layout="half")
+    layer = backend.MultiHeadAttention(8, 2, position=(learned, T5Bias(num_heads=2)))
+    assert layer.no_weight_decay() == {"scoring.table", *(f"rotary.{name}" for name in learned.parameters())}
+    assert backend.RotaryEmbedding(ROTARY).no_weight_decay() == set()

@@ -23,7 +23,7 @@ MADE = {
     "PositionalEncoding": {
         "num_hiddens": 8, "dropout": 0.0, "max_len": 9, "encoding": Sinusoidal(dim=8), "combine": "add",
     },
-    "RotaryEmbedding": {"encoding": ROTARY, "max_len": 9},
+    "RotaryEmbedding": {"encoding": ROTARY, "max_len": 9, "seq_axis": 1},
     "QueryScaling": {"encoding": SCALE, "max_len": 9},
     "AttentionBias": {"encoding": ALIBI},
     "MultiHeadAttention": {

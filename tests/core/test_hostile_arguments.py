@@ -33,7 +33,7 @@ CALLS = {
     p.fope_mixing: {
         "coefficients": np.eye(2, dtype=np.float32), "encoding": p.FoPE(head_dim=4, layout="half", num_terms=2),
     },
-    p.grid: {"*sizes": (2, 4), "start": 1, "merge": 2, "window": 2},
+    p.grid: {"*sizes": (2, 4), "start": 1, "merge": 2, "window": 2, "prefix": 1},
     p.allow_change: {"*names": ("scaling", "window")},
     p.left_padded: {"rows": [p.multimodal([2]), p.multimodal([(1, 2, 2)])]},
     p.multimodal: {"segments": [2, (1, 2, 2, 1.5)], "after": "largest"},
@@ -43,7 +43,7 @@ CALLS = {
     },
     p.draw_augmentation: {"axes": 2, "seed": 1, "shift": 0.5, "jitter": 1.5, "rescale": 2.0},
     p.Augmentation: None,  # a tuple, which functions return
-    p.normalized_grid: {"*sizes": (2, 4), "by": "max", "merge": 2},
+    p.normalized_grid: {"*sizes": (2, 4), "by": "max", "merge": 2, "prefix": 1},
     p.padding: {"tokens": np.array([[5, 0]]), "pad": 0},
     p.register_namespace: None,  # for authors of frameworks: what it is given is looked at where it is used
     p.relayout: {

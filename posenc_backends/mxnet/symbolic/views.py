@@ -129,7 +129,7 @@ class RotaryEmbeddingView(View, layers.RotaryEmbedding):
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return queries, or queries and keys, rotated; meanwhile the sequence is the axis before the last."""
-        axis = arguments["seq_axis"]
+        axis = self.layer.seq_axis if arguments["seq_axis"] is None else arguments["seq_axis"]
         moved = {name: _moved(arguments[name], axis, -2) for name in ("q", "k")}
         rotated = super().run(method, {**arguments, **moved, "seq_axis": -2})
         return tuple(_moved(x, -2, axis) for x in rotated) if isinstance(rotated, tuple) else _moved(rotated, -2, axis)

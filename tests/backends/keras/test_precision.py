@@ -6,6 +6,7 @@ import pytest
 from posenc_backends.conformance.cases import golden
 from posenc_backends.conformance.errors import DIGITS
 from posenc_backends.conformance.tooling import MIXED, arange_like
+from posenc_backends.keras import MultiHeadAttention, PositionalEncoding
 
 LENGTH, HEADS, WIDTH = 53, 2, 4
 CAUSAL = np.tri(LENGTH, dtype=bool)
@@ -74,3 +75,8 @@ def test_the_limit_of_mixed_attention_is_its_worst_case(dtype):
         last_place = 2.0 ** (np.floor(np.log2(np.abs(golden_case["result"]).max())) + 1 - DIGITS[dtype])
         worst.append(error[:, golden_case["rows"]].max() / last_place)
     assert MIXED - 0.2 < max(worst) <= MIXED
+
+
+def test_the_dropout_of_a_layer_has_its_policy():
+    layers = PositionalEncoding(8, 0.5, dtype="mixed_float16"), MultiHeadAttention(8, 2, 0.5, dtype="mixed_float16")
+    assert {layer.dropout.dtype_policy.name for layer in layers} == {"mixed_float16"}

@@ -225,3 +225,10 @@ def test_tables_refuse_positions_that_numpy_cannot_read():
     for positions in (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, requires_grad=True)):
         with rejects(TypeError, "positions", "Tensor", "detach"):
             Sinusoidal(dim=8).table(positions)
+
+
+@pytest.mark.parametrize("layer", [PositionalEncoding(8), RotaryEmbedding(Rotary(head_dim=8, layout="half"))], ids=repr)
+def test_jagged_tokens_are_refused_in_a_sentence(layer):
+    rows = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)], layout=torch.jagged)
+    with pytest.raises(TypeError, match="must not be a nested tensor; give its `values"):
+        layer(rows)
