@@ -122,6 +122,12 @@ def build_sections(rule: Rule, values: Config) -> MultimodalRotary:
 
 def build_rising(rule: Rule, values: Config) -> MultimodalRotary:
     """Return the encoding of all heads together, whose frequencies rise from π/2 by the base (LTX)."""
+    if values.get("rope_type") == "split":
+        raise ValueError(
+            "`rope_type` must be 'interleaved', got 'split', whose channels of a pair are half a head apart: take the "
+            "RoPE of 'interleaved', and reorder the rows of the queries' and keys' weights by `posenc relayout`, from "
+            "'half' to 'interleaved'."
+        )
     check_known("rope_type", values.get("rope_type", "interleaved"), ("interleaved",))
     width, base = values["num_attention_heads"] * values["attention_head_dim"], _base(rule, values)
     each = width // 6

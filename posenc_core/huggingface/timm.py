@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_integer, check_known, check_number, check_type, shown
 from ..encodings import AxialRotary, MixedRotary, MultimodalRotary
-from ..formats.values import quote
+from ..formats.values import quote, warn
 from ..positions import grid
 from ..positions.sequences import LIMIT
 from .config import check_flag, check_size, common_value, is_rotary_key, is_set, read
@@ -37,6 +37,10 @@ DEFAULTS: dict[str, Any] = {
     "num_heads": None,
 }
 IN_TRAINING = {"rope_shift_coords", "rope_jitter_coords", "rope_rescale_coords"}  # no effect on a trained model
+READ_BY = {  # keys that only some types of RoPE read
+    "rope_mrope_section": ("mrope",), "ref_feat_shape": ("cat", "axial"), "rope_ref_feat_shape": ("cat", "axial"),
+    "rope_grid_offset": ("cat", "axial", "dinov3"),
+}  # fmt: skip
 WIDTHS = ("embed_dim", "num_heads")
 _HEADS = {"small": 6, "base": 12, "large": 16}
 _PE = {"use_rot_pos_emb": True, "rope_grid_indexing": "xy", "rope_grid_offset": 1.0}
@@ -174,6 +178,9 @@ def _arguments(content: Config) -> dict[str, Any] | None:
         return None
     arguments["head_dim"] = _head_dim(given, arguments["head_dim"])
     _check(arguments)
+    for key, kinds in READ_BY.items():
+        if key in given and arguments["rope_type"] not in kinds and given[key] != DEFAULTS.get(key):
+            warn(f"`{key}` {shown(given[key])} has no effect: `rope_type` {arguments['rope_type']!r} does not read it.")
     return arguments
 
 

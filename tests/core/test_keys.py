@@ -1,17 +1,22 @@
 """Each key of a config about positions changes the answer, or a word says that it does not."""
 
+import json
 import math
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from posenc_core import AxialRotary, Rotary, encodings, rotate
-from posenc_core.huggingface import load_position, load_rope
+from posenc_core.huggingface import load_position, load_rope, vision_positions
 from posenc_core.huggingface.config import KNOWN, ROPES, is_rotary_key
+from posenc_core.huggingface.diffusers import diffusers_positions
 from posenc_core.huggingface.facts.kinds import Lack
 from posenc_core.huggingface.facts.parts import WHOLES
 from posenc_core.huggingface.load_position import FACTS
+from posenc_core.huggingface.timm import timm_positions
 from posenc_core.rotation import rotate_pairs
 from posenc_core.scaling import NTKAlpha
 
@@ -19,9 +24,26 @@ from .load_cases import load_cases
 from .test_published_configs import MODELS
 
 CASES = load_cases("keys")
+FOLDER = Path(__file__).parent / "published"
 SILENT = {  # keys that change nothing, by their name or that of their model
     "qk_nope_head_dim": "the channels beside the rotated ones, which are a tensor of their own",
     "no_rope_layer_interval": "`no_rope_layers` says the same of each layer",
+}
+
+SILENT_IN_PICTURES = {  # likewise, of towers, diffusers and timm
+    "model_type": "the name", "_class_name": "the name", "architecture": "the name",
+    "patch_size": "sizes are given in patches",
+    "rope_max_seq_len": "a limit", "axes_lens": "limits",
+    "rope_double_precision": "tables are exact", "rope_rescale_coords": "changes training alone",
+    "attn_type": "names the class of the attention",
+    "gemma4_vision: hidden_size": "it has `head_dim`", "gemma4_vision: num_attention_heads": "it has `head_dim`",
+    "paddleocr_vl_vision: spatial_merge_size": "patches are in row-major order",
+    "Ideogram4Transformer2DModel: mrope_section": "of three, the first is what the others leave",
+    "JoyImageEditTransformer3DModel: rope_type": "all but 'mrope' are as 'rope'",
+    "JoyImageEditPlusTransformer3DModel: rope_type": "likewise",
+}  # fmt: skip
+PUBLISHED = {
+    name: json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")) for name in ("towers", "diffusers", "timm")
 }
 
 
@@ -70,6 +92,54 @@ def test_each_key_of_the_defaults_of_each_model_type_changes_the_answer_or_is_na
                 silent.add(f"{name}: {key}")
     assert silent == set()
     assert count > 400
+
+
+def picture(config):
+    """Return the encoding of a tower or of a model of images in words, its positions, and the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = [of_picture(load_rope, config)]
+        if "model_type" in config:
+            options = PUBLISHED["towers"][config["model_type"]]["options"]
+            found.append(of_picture(vision_positions, config, [(4, 40)], part=None, **options))
+        elif "architecture" in config:
+            found.append(of_picture(timm_positions, config, height=4, width=6))
+        else:
+            found += [of_picture(diffusers_positions, config, height=4, width=6, **one) for one in COUNTS]
+    return found, {str(one.message) for one in caught}
+
+
+def of_picture(function, config, *arguments, **options):
+    try:
+        found = function(config, *arguments, **options)
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return repr(found if found is None else getattr(found, "tolist", lambda: found)())
+
+
+COUNTS = {}, {"text": 2}, {"frames": 2}
+PICTURES = {
+    "towers": {name: {"model_type": name} | one["defaults"] for name, one in PUBLISHED["towers"].items()},
+    "diffusers": {name: one["config"] for name, one in PUBLISHED["diffusers"].items()},
+    "timm": {name: {"architecture": name} | one for name, one in PUBLISHED["timm"].items() if isinstance(one, dict)},
+}
+
+
+@pytest.mark.parametrize("library", PICTURES)
+def test_each_key_of_a_model_of_images_changes_the_answer_or_is_named(library):
+    silent, count, about = set(), 0, re.compile(r"rope_\w+|use_rot_pos_emb|\w*feat_shape|embed_dim|num_heads")
+    for name, config in PICTURES[library].items():
+        whole = picture(config)
+        if "None" in whole[0]:
+            continue
+        for key in config:
+            if key in SILENT_IN_PICTURES or config[key] is None or (library == "timm" and not about.fullmatch(key)):
+                continue
+            count += 1
+            if picture(config | {key: changed(config[key])}) == whole and f"{name}: {key}" not in SILENT_IN_PICTURES:
+                silent.add(f"{name}: {key}")
+    assert silent == set()
+    assert count > 80
 
 
 @pytest.mark.parametrize(("config", "word", "encoding"), CASES["unread"].values(), ids=CASES["unread"])
