@@ -60,8 +60,8 @@ def _signature(cls: type) -> Signature:
 class Documented:
     """A class whose subclasses have the docstring of their first base, and the options of their framework as well.
 
-    Editors and tools such as `torch.nn.utils.skip_init` read in the signature which options a layer takes. What a layer
-    is of does not change. Arguments that a layer does not take are explained in one sentence.
+    Editors and tools such as `torch.nn.utils.skip_init` read in the signature which options a layer takes. Attributes
+    that say what a layer is do not change. Arguments that a layer does not take are explained in one sentence.
     """
 
     #: The names of the arguments of a call.

@@ -72,7 +72,7 @@ def changed_fields(saved: Any, own: Any) -> set[str]:
 
 
 def _calls(given: Any) -> list[dict[str | None, str]]:
-    """Return the class and the arguments of each encoding, as text; all text as a class if it is no encoding's."""
+    """Return the class and the arguments of each encoding, as text; all text as the class of any other."""
     text = given if isinstance(given, str) else learned_by(given)
     try:
         body = ast.parse(text, mode="eval").body
