@@ -85,7 +85,7 @@ def test_gradients_of_magnitudes_at_angles(backend, name, on):
         pytest.skip("the framework has no gradients")
     phase = -np.abs(np.random.default_rng(0).normal(size=(2, 4))).astype(np.float32)
     encoding = PoPE(head_dim=4, num_heads=2)
-    layer = on.testing.with_parameters(backend.RotaryEmbedding(encoding), {"phase": phase})
+    layer = on.testing.with_parameters(on.testing.eval_mode(backend.RotaryEmbedding(encoding)), {"phase": phase})
     stop_gradient = getattr(backend.backend, "BACKEND", backend.backend).stop_gradient
 
     def with_double_gradients(q, k, positions):
