@@ -41,7 +41,8 @@ def allow_change(*names: str) -> AbstractContextManager[None]:
     _import_public_classes()
     classes = _concrete_classes(Encoding).values()  # type: ignore[type-abstract]
     known = {"combine", "kind", *[field.name for cls in classes for field in fields(cls)]}
-    if unknown := [name for name in names if not isinstance(name, str) or name not in known]:
+    given: tuple[Any, ...] = names
+    if unknown := [name for name in given if not isinstance(name, str) or name not in known]:
         raise ValueError(f"`names` must be fields of encodings, like 'scaling' or 'window', got {shown(unknown[0])}.")
     return _allowing(_ALLOWED.get() | frozenset(names))
 
@@ -71,7 +72,7 @@ def changed_fields(saved: Any, own: Any) -> set[str]:
     }
 
 
-def _calls(given: Any) -> list[dict[str | None, str]]:
+def _calls(given: Any) -> list[dict[str, str]]:
     """Return the class and the arguments of each encoding, as text; all text as the class of any other."""
     text = given if isinstance(given, str) else learned_by(given)
     try:
@@ -80,7 +81,7 @@ def _calls(given: Any) -> list[dict[str | None, str]]:
         return [{"kind": text}]
     calls = body.elts if isinstance(body, ast.Tuple) else [body]
     return [
-        {"kind": ast.unparse(call.func)} | {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+        {"kind": ast.unparse(call.func)} | {str(keyword.arg): ast.unparse(keyword.value) for keyword in call.keywords}
         if isinstance(call, ast.Call)
         else {"kind": text}
         for call in calls
