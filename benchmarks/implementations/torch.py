@@ -66,12 +66,17 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     layer = RotaryEmbedding(rotary, max_len=start + length)
     cos, sin = (torch.tensor(table) for table in rotary.cos_sin(np.arange(start, start + length)))
 
+    at = torch.arange(start, start + length)
+    rows = layer.cos_sin(at)
+
     def ours(x: Any, out: Any = None) -> Any:
         return rotate(x, cos, sin, layout=rotary.layout, out=out)
 
     found = {
         "posenc": Rotation(lambda q, k: layer(q, k, start=start), compilers=("compiled",)),
         "posenc.rotate": Rotation(each(ours), compilers=("compiled",)),
+        "posenc.positions": Rotation(lambda q, k: layer(q, k, positions=at)),
+        "posenc.cos_sin": Rotation(lambda q, k: layer(q, k, cos_sin=rows)),
         "posenc.apply_rotary": Rotation(lambda q, k: apply_rotary(q, k, cos, sin, layout=rotary.layout)),
         **into_existing(ours, copy),
         **floor("compiled"),

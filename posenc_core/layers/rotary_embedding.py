@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
-from .._array_api.checks import check_integer, check_known, check_rank, shown
+from .._array_api.checks import check_integer, check_known, check_positions_shape, check_rank, shown
 from .._array_api.kernels import kernel_for
-from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of
+from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of, shape_of
 from ..encodings.attention_encoding import QueryKeyEncoding
 from ..encodings.base import TokenRows
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
 from .backend import Given, Tensor
 from .base import check_encoding
-from .inputs import check_axes, host_values, past_frequencies, sequence_axis
+from .inputs import batch_size, check_axes, host_values, past_frequencies, sequence_axis
 from .tables import TableLayer
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class RotaryEmbedding(TableLayer):
 
     encoding: Any  # QueryKeyEncoding
     seq_axis: int
-    call_arguments = ("q", "k", "start", "positions", "seq_axis", "seq_len")
+    call_arguments = ("q", "k", "start", "positions", "seq_axis", "seq_len", "cos_sin")
 
     def __init__(
         self, encoding: QueryKeyEncoding, *, max_len: int | None = None, seq_axis: int = -2, **native: Any
@@ -73,6 +73,7 @@ class RotaryEmbedding(TableLayer):
         positions: Given = None,
         seq_axis: int | None = None,
         seq_len: int | None = None,
+        cos_sin: tuple[Tensor, ...] | None = None,
         **unknown: NoReturn,
     ) -> Tensor:
         """Return `q`, or `q` and `k`, rotated by the angles of their positions.
@@ -85,6 +86,8 @@ class RotaryEmbedding(TableLayer):
                 `(axes, batch, length)` for an encoding of several axes.
             seq_axis: the axis of the sequence, by default that of the layer.
             seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
+            cos_sin: instead of positions, what the method `cos_sin` returned for them, in pairs and in the precision of
+                the tables: a model looks positions up once per step, and all its layers rotate by the same rows.
         Returns:
             An array, or two, of the shape and dtype of what was given, with `PoPE` twice as wide; half precision is
             rotated in float32, rounded once.
@@ -97,7 +100,8 @@ class RotaryEmbedding(TableLayer):
         k = None if k is None else self.prepare(k, encoding.head_dim)
         seq_axis = self.seq_axis if seq_axis is None else seq_axis
         is_usual = type(seq_axis) is int and seq_axis == -2
-        if positions is None and is_usual and encoding is self.encoding:
+        given = positions if cos_sin is None else cos_sin
+        if given is None and is_usual and encoding is self.encoding:
             rotated = self._rotate_by_tables(q, k, start)
             if rotated is not None:
                 return rotated if k is not None else rotated[0]
@@ -108,15 +112,16 @@ class RotaryEmbedding(TableLayer):
             sequence_axis(q, seq_axis, name="q")
         if k is not None:
             self._check_keys(k, q, seq_axis, is_usual)
-        if positions is None and encoding.needs_positions:
+        if given is None and encoding.needs_positions:
             raise ValueError(
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
-        before = self.arrays if positions is None and type(start) is int else {}
-        rows = self.rows(q, start, positions, seq_axis, encoding)
+        before = self.arrays if given is None and type(start) is int else {}
+        look_up = self.rows if cos_sin is None else partial(self._given_rows, cos_sin)
+        rows = look_up(q, start, positions, seq_axis, encoding)
         if k is not None and not encoding.keys_differ and encoding.table_heads is None:
             # With a start, it was asked before, unless the tables have grown: checkpoints need the same calls
-            is_new = positions is not None or any(self.arrays[name] is not before[name] for name in before)
+            is_new = given is not None or any(self.arrays[name] is not before[name] for name in before)
             can_ask = is_new and is_usual and len(rows[0].shape) == 2
             kernel = kernel_for(q) if can_ask else None
             if kernel is None or kernel.rotate_rows is None:
@@ -128,6 +133,25 @@ class RotaryEmbedding(TableLayer):
                 return both
         rotated = self.apply_rows(q, rows, seq_axis, keys=False)
         return rotated if k is None else (rotated, self.apply_rows(k, rows, seq_axis, keys=True))
+
+    def _given_rows(
+        self, cos_sin: Any, q: Tensor, start: Given, positions: Given, seq_axis: int, encoding: Any
+    ) -> tuple[Tensor, ...]:
+        """Return the rows that a call gives; raise unless they are those of its tokens."""
+        sequence = sequence_axis(q, seq_axis, name="q")
+        if positions is not None or type(start) is not int or start != 0:
+            raise ValueError("`cos_sin` must be given without `positions` and `start`, which it stands for.")
+        count, columns = 2 * (1 + ("key_cos" in encoding.table_names)), getattr(encoding, "pairs", encoding.head_dim)
+        if not isinstance(cos_sin, tuple | list) or len(cos_sin) != count:
+            raise TypeError(f"`cos_sin` must be the {count} arrays that `cos_sin` returns, got {shown(type(cos_sin))}.")
+        tail = (*(() if encoding.table_heads is None else (encoding.table_heads,)), shape_of(q)[sequence], columns)
+        for row in cos_sin:
+            if not isinstance(row, self.backend.array_types):
+                raise self._wrong_framework("cos_sin", row)
+            if name_of_dtype(row.dtype) not in ("float32", "float64"):
+                raise TypeError(f"`cos_sin` must be float32, or float64 for such tokens, got {row.dtype}.")
+            check_positions_shape("cos_sin", tuple(shape_of(row)), tail, batch_size(q, sequence))
+        return self.backend.beside(tuple(cos_sin), q)
 
     def _encoding_at(self, seq_len: int | None, unknown: dict[str, Any]) -> Any:
         """Return the encoding for sequences of this length; raise for unknown arguments of the call."""

@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 
 from posenc_backends.conformance.cases import golden
-from posenc_core import AxialRotary, Encoding, FoPE, LearnedRotary, MultimodalRotary, Rotary, XPos, YaRN, grid, rotate
+from posenc_core import (
+    AxialRotary,
+    Encoding,
+    FoPE,
+    LearnedRotary,
+    MultimodalRotary,
+    PoPE,
+    Rotary,
+    XPos,
+    YaRN,
+    grid,
+    rotate,
+)
 from posenc_core._array_api.namespace import dtype_name
 
 GOLDEN = golden("rope_models") + golden("scalings")
@@ -212,3 +224,46 @@ def test_float64_is_float64_or_refused(backend):
         assert str(error) == "`dtype` must be one that the framework has, got 'float64'; use 'float32'."  # noqa: PT017
     else:
         np.testing.assert_array_equal(backend.to_numpy(table), HALF.cos_sin([0, 1], dtype=np.float64)[0])
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        HALF,
+        XPos(head_dim=8, layout="interleaved", scale_base=8),
+        LearnedRotary(head_dim=8, layout="half"),
+        FoPE(head_dim=8, layout="half", num_terms=3, num_heads=2, std=0.5),
+        PoPE(head_dim=8, num_heads=2),
+        AxialRotary(head_dim=8, layout="half", axes_dims=(4, 4)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_layers_rotate_by_rows_that_were_looked_up_once(on, to_backend, encoding, shape):
+    layer = on.testing.eval_mode(on.backend.RotaryEmbedding(encoding))
+    x, axes = to_backend(np.linspace(-1, 1, 96).reshape(2, 2, 3, 8)), encoding.num_axes
+    lead = (axes,) if axes > 1 else ()
+    at = to_backend(np.arange(np.prod(lead + shape)).reshape(lead + shape) + 5)
+    rows = layer.cos_sin(at)
+    for got, wanted in zip(layer(x, x, cos_sin=rows), layer(x, x, positions=at), strict=True):
+        np.testing.assert_array_equal(*(on.backend.to_numpy(each) for each in (got, wanted)))
+    np.testing.assert_array_equal(
+        *(on.backend.to_numpy(each) for each in (layer(x, cos_sin=rows), layer(x, positions=at)))
+    )
+
+
+def test_rows_of_other_tokens_are_refused(backend, to_backend):
+    layer, x = backend.RotaryEmbedding(HALF), to_backend(np.ones((1, 1, 3, 8)))
+    rows = layer.cos_sin(to_backend([0, 1, 2]))
+    with pytest.raises(
+        ValueError, match=r"`cos_sin` must have shape \(3, 2\) or \(1, 3, 2\) to fit the tokens, got \(4, 2"
+    ):
+        layer(x, cos_sin=layer.cos_sin(to_backend([0, 1, 2, 3])))
+    with pytest.raises(ValueError, match=r"to fit the tokens, got \(3, 4"):
+        layer(x, cos_sin=layer.cos_sin(to_backend([0, 1, 2]), columns="channels"))
+    with pytest.raises(ValueError, match="`cos_sin` must be given without `positions` and `start`"):
+        layer(x, start=1, cos_sin=rows)
+    with pytest.raises(TypeError, match="`cos_sin` must be the 2 arrays that `cos_sin` returns"):
+        layer(x, cos_sin=rows[:1])
+    with pytest.raises(TypeError, match="`cos_sin` must be float32"):
+        layer(x, cos_sin=layer.cos_sin(to_backend([0, 1, 2]), "float16"))

@@ -33,7 +33,10 @@ MADE = {
 }  # fmt: skip
 CALLED = {
     "PositionalEncoding": {"x": TOKENS, "start": 1, "positions": ROW},
-    "RotaryEmbedding": {"q": X, "k": X, "start": 1, "positions": ROW, "seq_axis": -2, "seq_len": 8},
+    "RotaryEmbedding": {
+        "q": X, "k": X, "start": 1, "positions": ROW, "seq_axis": -2, "seq_len": 8,
+        "cos_sin": (np.ones((3, 2)), np.zeros((3, 2))),
+    },
     "QueryScaling": {"q": X, "start": 1, "positions": ROW},
     "AttentionBias": {"scores": SCORES, "start": 1, "query_positions": ROW, "key_positions": ROW, "q": X, "k": X},
     "MultiHeadAttention": {
@@ -120,4 +123,4 @@ def test_every_layer_and_argument_is_tried():
     for layer, method in METHODS.items():
         cls = getattr(layers, layer)
         assert set(signature(cls.__init__).parameters) - {"self", "native"} == MADE[layer].keys()
-        assert set(signature(method).parameters) - {"self", "native"} == CALLED[layer].keys()
+        assert set(signature(method).parameters) - {"self", "native", "unknown"} == CALLED[layer].keys()
