@@ -105,6 +105,9 @@ class Layer(Module):
     @property
     def arrays(self) -> dict[str, Any]:
         """The constants and the parameters, by name."""
+        for hook in self._forward_pre_hooks.values():
+            if getattr(hook, "name", None) in self.encoding.parameters():  # `weight_norm`: attention calls no `forward`
+                hook(self, ())
         names = (*self._buffers, *self._parameters)
         return {name: getattr(self, name) for name in names}  # under `to_static` only attributes are traced
 

@@ -98,3 +98,17 @@ def test_a_copy_of_a_model_takes_the_state_of_the_original():
     copied[1].table.set_value(paddle.zeros_like(copied[1].table))
     copied.set_state_dict(model.state_dict())
     np.testing.assert_array_equal(copied[1].table.numpy(), model[1].table.numpy())
+
+
+def test_normalized_parameters_are_trained_in_layers_and_in_attention():
+    layer, attention = PositionalEncoding(8, encoding=Learned(dim=8, length=7)), MultiHeadAttention(8, 2, position=T5)
+    x = paddle.randn([2, 4, 8])
+    wanted = layer(x), attention(x, x, x)
+    for owner in (layer, attention.scoring):
+        nn.utils.weight_norm(owner, "table")
+    for _ in range(2):  # an attribute that is not computed again has no graph the second time
+        got = layer(x), attention(x, x, x)
+        (got[0].sum() + got[1].sum()).backward()
+    for first, second in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(first.numpy(), second.numpy(), rtol=0, atol=1e-6)
+    assert attention.scoring.table_v.grad is not None
