@@ -171,6 +171,7 @@ def group_layers(
     Raises:
         TypeError, ValueError: as in `load_layers`, but if the number of layers is missing.
     """
+    check_type("layer_type", layer_type, str | None, "a string or None")
     labels: tuple[str | None, ...] = (layer_types(text) or (None,)) if layer_type is None else (layer_type,)
     listed, model, groups = list_layers(text, part, load), find_model(text), list[Group]()
     types = [name if name is None else model.rope_of_type.get(name, name) for name in index_types(text) or ()]

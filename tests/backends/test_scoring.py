@@ -65,6 +65,18 @@ def test_long_sequences_and_far_positions(on, backend, to_backend, encoding):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=allowed * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("encoding", [Alibi(num_heads=2), *LEARNING[:3]], ids=str)
+def test_offsets_of_any_shape(on, backend, to_backend, encoding):
+    layer, reference_layer = both(on, encoding)
+    layer(to_backend(np.zeros((1, 2, 3, 4))))
+    offsets = np.array([[0, -1, 5], [3, -30, 2]])
+    at = {"query_positions": np.zeros(1, np.int64), "key_positions": offsets.reshape(-1)}
+    wanted = reference_layer(np.zeros((2, 1, 6), np.float32), **at).reshape(2, 2, 3)
+    found = backend.to_numpy(layer.encoding.bias_by_offset(offsets, layer.arrays))
+    allowed = 2.0**-18 if encoding == LEARNING[2] else 2.0**-21  # as above
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=allowed * np.abs(wanted).max())
+
+
 def test_left_padded_rows_agree_with_rows_without_padding(on, backend, to_backend):
     positions = from_mask(to_backend(np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])))
     for encoding in (Alibi(num_heads=2, sides="past"), LEARNING[0]):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posenc_backends import load
-from posenc_core import Alibi, T5Bias
+from posenc_core import Alibi, Fire, T5Bias
 from posenc_core.attention.bias import sandwich_sums
 from posenc_core.attention.buckets import gather_by_head, index_by_offset, index_by_pair, t5_buckets, window_index
 from posenc_core.attention.coordinate_mlp import log_coordinates
@@ -30,6 +30,22 @@ def test_where_logarithms_of_float32_part(buckets, farthest, distance):
     if abs(step - round(step)) < 1e-9:
         assert table[distance] > table[distance - 1]
     assert table[distance] == buckets // 2 + min(single + math.floor(step + 1e-9), 2 * single - 1)
+
+
+def test_offsets_of_any_shape_have_a_bucket():
+    encoding = T5Bias(num_heads=2, num_buckets=8, max_distance=8)
+    offsets = np.arange(-10, 10).reshape(4, 5)
+    found = encoding.bucket_of(offsets.tolist())
+    np.testing.assert_array_equal(found, t5_buckets(8, 8)[np.clip(offsets + 8, 0, 16)])
+    table = np.arange(16.0, dtype=np.float32).reshape(8, 2)
+    weights = encoding.constants(0) | {"table": table}
+    np.testing.assert_array_equal(encoding.bias_by_offset(offsets, weights), np.moveaxis(table[found], -1, 0))
+    for refused, words in ((encoding, "weights"), (Fire(num_heads=2), "bias_by_offset")):
+        with rejects(TypeError, words):
+            refused.bias_by_offset(offsets)
+    for wrong in ("far", [0.5], 3, [2**40]):
+        with rejects((TypeError, ValueError), "offsets"):
+            encoding.bucket_of(wrong)
 
 
 @pytest.mark.parametrize("farthest", [2**20, 10**6 + 3])

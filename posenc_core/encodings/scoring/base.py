@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..._array_api.checks import WIDEST, check_integer, check_rank, check_width, is_static, shown
 from ..._array_api.lazy import positions_by_block
-from ..._array_api.namespace import Array, Weights
+from ..._array_api.namespace import Array, Weights, namespace_of
 from ...attention.attend import AttentionInputs
 from ...attention.relative import Positions, expand_offsets
 from ...positions.sequences import LIMIT, as_array_like, from_array
@@ -159,6 +159,40 @@ class PositionScoring(Scoring):
             raise TypeError(f"`bias` of {shown(self)} depends on what is learned; ask a layer that holds it.")
         queries, keys = positions_by_block(from_array, query_positions, key_positions)
         return self.score(self.constants(0), queries, keys)  # type: ignore[return-value]
+
+    def bias_by_offset(self, offsets: Any, weights: Weights | None = None) -> Array:
+        """Return the bias at offsets (key less query) of any shape: `(heads, *offsets.shape)`, float32.
+
+        Args:
+            offsets: integers, or real numbers where nothing is looked up: a list, or an array of any library.
+            weights: the constants and parameters by name, as `arrays` of a layer has them; needed if something is
+                learned.
+        Raises:
+            TypeError: if the bias depends on more than the offset, or what is learned is missing.
+            ValueError: if an offset is not finite or not below 2**31 in size.
+
+        >>> from posenc_core import Alibi
+        >>> Alibi(num_heads=1).bias_by_offset([[0, -1], [-1, -2]]).tolist()
+        [[[0.0, -0.00390625], [-0.00390625, -0.0078125]]]
+        """
+        if not self.is_relative:
+            raise TypeError(f"`bias_by_offset` needs a bias by offsets, unlike that of {shown(self)}.")
+        if weights is None and self.parameters():
+            raise TypeError(f"`weights` must have what {shown(self)} learns, such as `arrays` of its layer, got None.")
+        weights = self.constants(0) if weights is None else weights
+        zero, flat, shape = self._flat_offsets(offsets, like=next(iter(weights.values()), None))
+        found: Array = self.score(weights, zero, flat)
+        return namespace_of(found).reshape(found, (self.num_heads, *shape))
+
+    def _flat_offsets(self, offsets: Any, like: Array | None) -> tuple[Array, Array, tuple[int, ...]]:
+        """Return position 0 and the offsets in one row, in the library of `like`, and their shape."""
+        try:
+            host = from_array(offsets)
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("`positions`", "`offsets`")) from None
+        self.check_positions("offsets", host)
+        flat = host.reshape(-1) if like is None else as_array_like(host.reshape(-1), like=like)
+        return as_array_like(range(1), like=flat), flat, host.shape
 
 
 class Pairs(NamedTuple):

@@ -54,6 +54,22 @@ class T5Bias(PositionScoring):
     def parameters(self) -> dict[str, Parameter]:
         return {"table": Parameter(shape=(self.num_buckets, self.num_heads), std=self.std)}
 
+    def bucket_of(self, offsets: Any) -> npt.NDArray[np.int32]:
+        """Return the bucket of each offset (key less query), of any shape: a row of the learned table.
+
+        Args:
+            offsets: integers, a list or an array of any library.
+        Raises:
+            TypeError, ValueError: if they are not integers below 2**31 in size.
+
+        >>> T5Bias(num_heads=1, num_buckets=8, max_distance=8).bucket_of([[0, 1], [-1, -100]])
+        array([[0, 5],
+               [1, 3]])
+        """
+        zero, flat, shape = self._flat_offsets(offsets, None)
+        buckets = index_by_offset(self.constants(0)["buckets"], zero, flat, reach=self.max_distance)
+        return np.reshape(buckets, shape)  # type: ignore[call-overload]
+
     has_offset_table: ClassVar[bool] = True
 
     def offset_table(self, weights: Weights, offsets: npt.NDArray[Any]) -> Array:
