@@ -110,5 +110,6 @@ def test_weights_are_named_by_their_part_and_take_initializers():
     names = [f"self/{part}/{weight}" for part in ("W_q", "W_k", "W_v", "W_o") for weight in ("kernel", "bias")]
     for made in (layer, MultiHeadAttention.from_config(layer.get_config())):
         assert [weight.path for weight in made.weights] == [*names, "self/scoring/table"]
-        assert min(np.abs(to_numpy(made.W_q.kernel - other.kernel)).max() for other in (made.W_k, made.W_v)) > 1
-        np.testing.assert_array_equal(to_numpy(made.W_o.bias), np.ones(8))
+        kernels = [to_numpy(part.kernel.value) for part in (made.W_q, made.W_k, made.W_v, made.W_o)]
+        assert min(np.abs(kernel - kernels[0]).max() for kernel in kernels[1:]) > 1
+        np.testing.assert_array_equal(to_numpy(made.W_o.bias.value), np.ones(8))
