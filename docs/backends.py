@@ -74,7 +74,7 @@ def _name_of_call(framework: str) -> str:
 
 def _native(documented: Documented, framework: str, family: str, method: str) -> Documented:
     """Return it with the arguments of a framework's method in the place of `**native`."""
-    given = list(documented.signature.parameters.values())
+    given = [one for one in documented.signature.parameters.values() if one.name != "unknown"]  # what a call refuses
     if not given or all(one.name != "native" for one in given):
         return documented._replace(signature=Signature(_untyped(given)))
     owner, own = _own(framework, family, method)

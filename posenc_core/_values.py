@@ -41,7 +41,7 @@ class ValueClass(ABCMeta):
     @property
     def __signature__(cls) -> Signature:
         """The arguments, without those of `__call__` above."""
-        return Signature(list(signature(cls.__init__).parameters.values())[1:])
+        return Signature(list(signature(cls.__init__).parameters.values())[1:])  # type: ignore[misc]
 
 
 @dataclass(frozen=True, kw_only=True)

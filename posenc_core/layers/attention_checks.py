@@ -10,7 +10,7 @@ from ..encodings.attention_encoding import AttentionEncoding
 
 
 def check_attention(
-    num_hiddens: int, num_heads: int, positions: tuple[Encoding, ...], num_kv_heads: int | None
+    num_hiddens: int, num_heads: int, positions: tuple[Any, ...], num_kv_heads: int | None
 ) -> tuple[int, int, int]:
     """Return width, heads, and heads of keys and values; raise unless they divide and the encodings fit."""
     num_hiddens, num_heads = check_integer("num_hiddens", num_hiddens), check_integer("num_heads", num_heads)
