@@ -16,6 +16,7 @@ from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEnc
 from posenc_backends.jax import flax as modules
 from posenc_core import Alibi, Learned, Rotary, T5Bias, shard
 
+from ...many_devices import many_devices
 from .plain import ULP, WIDTH, rotated, sinusoids, tokens
 
 SENT = ("all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter")
@@ -42,6 +43,7 @@ def sent(call, *arrays):
     return [operation for operation in SENT if operation in program]
 
 
+@many_devices("JAX", "`jit` of tokens split over heads, sequence or both: RoPE without communication")
 @pytest.mark.parametrize("axes", [(None, None, "sequence"), (None, "heads"), (None, "heads", "sequence")])
 @pytest.mark.parametrize("arguments", [{}, {"start": 0}, {"positions": np.arange(LENGTH)}])
 def test_rotation_needs_no_communication(mesh, axes, arguments):
@@ -86,6 +88,7 @@ def test_an_explicit_mesh_keeps_the_sharding_in_types():
         np.testing.assert_allclose(found, TURNED, **NEAR)
 
 
+@many_devices("JAX", "explicit meshes: sharded positions, starts, packed rows, `cos_sin`, tensor-parallel weights")
 def test_an_explicit_mesh_takes_sharded_positions_starts_and_weights():
     """It is what `jax.make_mesh` makes: all that is looked up or summed must say how its result is sharded."""
     mesh, starts, rows = jax.make_mesh((2, 4), ("batch", "model")), np.array([1, 5]), np.arange(2 * LENGTH) % 11
@@ -128,6 +131,11 @@ def test_shard_map_over_heads_needs_no_positions(mesh):
     np.testing.assert_allclose(result, TURNED, **NEAR)
 
 
+@many_devices(
+    "JAX",
+    "`shard_map` over the sequence, contiguous or zig-zag",
+    line='`positions=shard(positions, jax.lax.axis_index("sequence"), 4, order="zigzag")`',
+)
 @pytest.mark.parametrize("order", ["contiguous", "zigzag"])
 def test_shard_map_over_the_sequence_takes_the_positions_of_its_shard(mesh, order):
     layer, own = PositionalEncoding(WIDTH, max_len=64), partial(shard, np.arange(LENGTH), world_size=4, order=order)
@@ -143,6 +151,7 @@ def test_shard_map_over_the_sequence_takes_the_positions_of_its_shard(mesh, orde
     np.testing.assert_allclose(result, X[:, 0, ranks] + sinusoids(ranks), rtol=0, atol=2 * ULP)
 
 
+@many_devices("JAX", "Ulysses in `shard_map`: RoPE between two `all_to_all`")
 def test_ulysses_rotates_the_full_sequence_of_its_heads(mesh):
     """Between two exchanges each device has all tokens of some heads (Jacobs et al. 2023, arXiv:2309.14509)."""
     layer, spec = RotaryEmbedding(ROTARY, max_len=64), Spec(None, None, "sequence")
@@ -155,6 +164,11 @@ def test_ulysses_rotates_the_full_sequence_of_its_heads(mesh):
     np.testing.assert_allclose(result, TURNED, **NEAR)
 
 
+@many_devices(
+    "JAX",
+    "tensor-parallel `MultiHeadAttention`: one all-reduce",
+    line="columns of `W_q`, `W_k`, `W_v` and rows of `W_o` sharded",
+)
 def test_attention_with_heads_on_several_devices(mesh):
     """Devices hold columns of the projections and rows of the last one (Shoeybi et al. 2019): one all-reduce."""
     layer, x = (
@@ -197,6 +211,7 @@ def haiku_block(x):
     return layer(x, x, x, causal=True)
 
 
+@many_devices("JAX", "batch and sequence on eight devices with `flax.nnx`, linen, Equinox and Haiku")
 def test_modules_of_every_library_run_on_eight_devices(mesh):
     """The batch and the sequence are split, parameters are on all devices; one program has all four."""
     x, key = jnp.asarray(tokens(2, 8, 16)), jax.random.key(0)

@@ -7,6 +7,8 @@ import pytest
 from posenc_backends.keras import MultiHeadAttention, PositionalEncoding, to_numpy
 from posenc_core import Learned, T5Bias
 
+from ...many_devices import many_devices
+
 BACKEND = keras.backend.backend()
 ON_JAX = pytest.mark.skipif(BACKEND != "jax", reason="Keras distributes on JAX alone")
 X = np.random.default_rng(0).normal(size=(4, 5, 8)).astype(np.float32)
@@ -39,6 +41,7 @@ def check(found, wanted):
         np.testing.assert_allclose(found[name], numbers, rtol=0, atol=1e-5, err_msg=name)
 
 
+@many_devices("Keras", "`DataParallel` on JAX, two devices")
 @ON_JAX
 def test_data_parallel_learns_what_one_device_learns(wanted):
     distribution = keras.distribution.DataParallel(devices=keras.distribution.list_devices("cpu"))
@@ -46,6 +49,11 @@ def test_data_parallel_learns_what_one_device_learns(wanted):
         check(trained(make()), wanted)
 
 
+@many_devices(
+    "Keras",
+    "`ModelParallel` on JAX, the heads of attention on two devices",
+    line='`layout[".*W_[qkv].*kernel"] = (None, "model"); layout[".*W_o.*kernel"] = ("model", None)`',
+)
 @ON_JAX
 def test_model_parallel_splits_the_heads_and_learns_what_one_device_learns(wanted):
     devices = keras.distribution.list_devices("cpu")
@@ -59,6 +67,7 @@ def test_model_parallel_splits_the_heads_and_learns_what_one_device_learns(wante
     assert [tuple(each.sharding.spec) for each in projections] == [(None, "model")] * 3 + [("model", None)]
 
 
+@many_devices("Keras", "`MirroredStrategy` on TensorFlow, two devices")
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="a strategy of TensorFlow")
 def test_a_mirrored_strategy_learns_what_one_device_learns(wanted):
     import tensorflow as tf

@@ -11,9 +11,11 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten
 
+from ...many_devices import many_devices
 from . import ring
 
 
+@many_devices("MLX", "a ring of two processes: `nn.average_gradients`")
 def test_a_ring_of_two_processes_has_the_gradients_of_one(tmp_path):
     with ExitStack() as stack:  # ports that the system chooses
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]

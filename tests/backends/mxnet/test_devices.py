@@ -8,6 +8,8 @@ from mxnet import autograd, gluon
 from posenc_backends.mxnet import MultiHeadAttention
 from posenc_core import T5Bias
 
+from ...many_devices import many_devices
+
 X = np.random.default_rng(0).normal(size=(4, 5, 8)).astype(np.float32)
 
 
@@ -28,6 +30,7 @@ def trained(contexts):
     return {name: parameter.data(contexts[0]).asnumpy() for name, parameter in layer.collect_params().items()}
 
 
+@many_devices("MXNet", "`gluon.Trainer` over two contexts, by `split_and_load`")
 @pytest.mark.filterwarnings("ignore:ndarray.as_in_context has been renamed")  # which Gluon calls
 def test_two_contexts_learn_what_one_learns():
     one, two = trained([mx.cpu(0)]), trained([mx.cpu(0), mx.cpu(1)])

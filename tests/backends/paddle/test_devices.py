@@ -1,11 +1,16 @@
 """Two processes with `DataParallel`, each with a part of the batch, learn what one learns of all."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import paddle
 import pytest
 
 from posenc_backends.paddle import MultiHeadAttention
 from posenc_core import T5Bias
+
+from ...many_devices import many_devices
 
 X = np.random.default_rng(0).normal(size=(4, 5, 8)).astype(np.float32)
 
@@ -30,8 +35,10 @@ def work(path):
     np.savez(f"{path}/{rank}.npz", **found)
 
 
+@many_devices("Paddle", "`DataParallel`, two processes")
 @pytest.mark.filterwarnings("ignore")  # of Paddle's, which starts the processes
-def test_two_processes_learn_what_one_learns(tmp_path):
+def test_two_processes_learn_what_one_learns(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[3])])  # the processes import this module
     paddle.distributed.spawn(work, (str(tmp_path),), nprocs=2, backend="gloo")
     for name, numbers in trained(paddle.to_tensor(X)).items():
         for rank in range(2):
