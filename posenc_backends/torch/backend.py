@@ -30,7 +30,7 @@ class TorchBackend(Backend):
 
     namespace: Any = namespace
     array_types = Tensor
-    is_floating: Callable[..., bool] = staticmethod(torch.is_floating_point)
+    is_floating: Callable[..., bool] = staticmethod(Tensor.is_floating_point)  # faster than the function
     rotate: Callable[..., Any] = staticmethod(onnx.rotate)
 
     def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:

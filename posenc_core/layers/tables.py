@@ -89,7 +89,7 @@ class TableLayer(BaseLayer):
         if in_table:
             tables = self._select_tables(self.arrays)
             in_table = x.dtype == tables[0].dtype or not self._is_float64(x)
-            if in_table and stop <= _num_rows(tables):
+            if in_table and stop <= min([table.shape[0] for table in tables]):
                 return self.backend.slices(tables, start, stop)
         parse_start(start, None, self.backend)
         self.warn_past_limit(x, stop - 1, other or self.encoding)
@@ -275,7 +275,8 @@ def _by_angle(derivatives: Host, speeds: Host) -> Host:
 
 def _take(positions: Array, *tables: Array) -> tuple[Array, ...]:
     """Return `table[positions]` of each table: `(rows, columns) x (..., length) -> (..., length, columns)`."""
-    return tuple([take_nd(table, positions, axis=0) for table in tables])
+    take = namespace_of(positions).take if len(positions.shape) == 1 else take_nd
+    return tuple([take(table, positions, axis=0) for table in tables])
 
 
 def _take_or_nan(positions: Array, *tables: Array) -> tuple[Array, ...]:
