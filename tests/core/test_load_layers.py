@@ -31,6 +31,8 @@ META = {"dim": 512, "n_heads": 4, "n_layers": 8, "rope_theta": 5e5}
 DEEPSEEK = {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "num_hidden_layers": 6, "index_head_dim": 128}
 GLM = DEEPSEEK | {"model_type": "glm_moe_dsa"}
 MINIMAX = {"model_type": "minimax_m3_vl", "num_hidden_layers": 3, "partial_rotary_factor": 0.5}
+MIMO = {"model_type": "mimo_v2", "num_hidden_layers": 4}
+MINIMAX_01 = {"model_type": "minimax_text_01", "head_dim": 128, "num_hidden_layers": 3, "attn_type_list": [0, 0, 1]}
 DEEPSEEK_V4 = {"model_type": "deepseek_v4", "num_hidden_layers": 5, "compress_ratios": [0, 128, 4, 128, 4, 0]}
 TOWER = {"model_type": "qwen2_5_vl", "hidden_size": 1280, "num_heads": 16, "depth": 3, "patch_size": 14}
 VISION = {"model_type": "qwen2_5_vl", "vision_config": TOWER}
@@ -104,6 +106,12 @@ def test_layers_have_the_encoding_of_their_type():
     assert full.base != sliding.base
 
 
+def test_layers_have_the_type_of_their_number():
+    bases = [rotary.base for rotary in load_layers(MIMO | {"hybrid_layer_pattern": [0, 1, 1, 0]})]
+    assert bases == [5_000_000, 10000, 10000, 5_000_000]
+    assert without(MINIMAX_01) == [0, 1]
+
+
 def test_layers_have_bases_of_their_own():
     config = GRANITE | {"layer_rope_theta": [0, 1e4, 5e4, 1e6]}
     assert load_layers(config) == (None, *(Rotary(head_dim=64, layout="half", base=base) for base in (1e4, 5e4, 1e6)))
@@ -123,7 +131,8 @@ def test_layers_have_bases_of_their_own():
         (LLAMA | {"num_hidden_layers": 10**7}, ValueError, "num_hidden_layers"),
         (LLAMA | {"num_hidden_layers": "8"}, TypeError, "num_hidden_layers"),
         (LLAMA | {"n_layer": 9}, ValueError, "n_layer"),
-        ({"model_type": "mimo_v2", "num_hidden_layers": 4}, ValueError, "layer_types"),
+        (MIMO, ValueError, "layer_types"),
+        (MIMO | {"hybrid_layer_pattern": [0, 2]}, TypeError, "hybrid_layer_pattern"),
         (GEMMA3 | {"num_hidden_layers": 4}, ValueError, "layer_types"),
         (DEEPSEEK | {"index_head_dim": 32}, ValueError, "index_head_dim"),
         (GLM | {"indexer_types": ["full"]}, ValueError, "indexer_types"),
