@@ -318,7 +318,8 @@ class MultiHeadAttention(Documented):
 
     def _position(self, q: Tensor, k: Tensor, at: TokenPositions) -> Tensor:
         """Return the encoding at the positions of queries and all keys, if it acts in attention; else None."""
-        bias = rotation = None
+        bias: Tensor = None
+        rotation: Tensor = None
         if self.scoring is not None:
             (batch, length, count), order = at.sizes, at if at.axes == 1 else at.in_order()
             self.scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
