@@ -10,6 +10,7 @@ from architecture import architecture
 from bibliography import bibliography
 from costs import costs
 from covered import coverage
+from devices import devices
 from directives import Commands, Functions, Layers, plain_signature
 from drawings import pictures
 from drawn import FOLDER
@@ -99,6 +100,7 @@ def write_drawn():
         ("mistakes", mistakes()),
         ("scoreboard", scoreboard()),
         ("support", support()),
+        ("devices", devices()),
         ("versions", versions()),
         *pictures(),
     ]:

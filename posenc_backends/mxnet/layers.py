@@ -72,9 +72,16 @@ class AttentionBias(layers.AttentionBias, Layer):
         scores = self._check_scores("scores", scores)
         return tuple(x for x in (scores, *self._check_content(scores, q, k)) if x is not None)
 
-    def values(self, attention: Any, start: Any = 0, query_positions: Any = None, key_positions: Any = None) -> Any:
+    def values(
+        self,
+        attention: Any,
+        start: Any = 0,
+        query_positions: Any = None,
+        key_positions: Any = None,
+        heads: Any = None,
+    ) -> Any:
         if not self.backend.is_traced(attention):
-            return super().values(attention, start, query_positions, key_positions)
+            return super().values(attention, start, query_positions, key_positions, heads)
         positions = {"query_positions": query_positions, "key_positions": key_positions}
         return self.view(self).run("values", {"attention": attention, "start": start, **positions})
 

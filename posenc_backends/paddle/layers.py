@@ -51,6 +51,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         causal: bool = False,
         cache: Any = None,
         weights: bool = False,
+        heads: Any = None,
         **unknown: Any,
     ) -> Any:
         """Return `attend`, whose arrays may all be given by place here."""
@@ -66,5 +67,6 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
             causal=causal,
             cache=cache,
             weights=weights,
+            heads=heads,
             **unknown,
         )

@@ -17,7 +17,15 @@ from posenc_core import register_namespace
 from posenc_core.layers import Backend
 
 from . import namespace, onnx
-from .distributed import PLAIN, is_arriving, is_distributed, replicate_beside, replicating
+from .distributed import (
+    PLAIN,
+    HeadProcesses,
+    head_processes,
+    is_arriving,
+    is_distributed,
+    replicate_beside,
+    replicating,
+)
 from .rotation import dynamo, gpu
 from .rotation.spec import RotationSpec, Rows
 
@@ -93,6 +101,13 @@ class TorchBackend(Backend):
         """Return rows that are replicated where the tokens are distributed."""
         return rows if type(x) in PLAIN else tuple([replicate_beside(row, x) for row in rows])
 
+    def summed_over(self, group: Any, arrays: Any, /) -> Any:
+        """Return arrays whose parameters have gradients summed over the processes of a mesh, if there is one."""
+        if group is None:
+            return arrays
+        summed = HeadProcesses(group).summed
+        return {name: summed(x) if x.requires_grad or is_distributed(x) else x for name, x in arrays.items()}
+
     def is_beside(self, table: Any, x: Any, /) -> bool:
         """Return whether a table lies on the device of `x`."""
         return bool(table.device == x.device)
@@ -121,6 +136,9 @@ class TorchBackend(Backend):
         """Return a context: plain tensors beside distributed ones count as replicated, and scores keep their dtype."""
         if isinstance(x, nn.Module):
             weight = getattr(x, "weight", None)  # which a layer of Keras lacks
+            processes = head_processes(weight) if type(weight) not in PLAIN and is_distributed(weight) else None
+            if processes is not None:
+                return nullcontext(processes)
             return nullcontext() if weight is None else replicating(weight)
         if x.is_meta or not torch.is_autocast_enabled(x.device.type):
             return replicating(x)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from posenc_core.layers.heads import Heads
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -54,3 +57,61 @@ def distribute_like(own: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
     from torch.distributed.tensor import distribute_tensor
 
     return distribute_tensor(numbers, own.device_mesh, own.placements)
+
+
+@dataclass(frozen=True)
+class HeadProcesses:
+    """The processes that share the heads of attention, after `parallelize_module` with `ColwiseParallel`.
+
+    Each attends with plain tensors of its own heads, so that no operator has to know how `DTensor`s are sharded.
+    """
+
+    mesh: Any
+
+    def part(self, num_heads: int) -> Heads:
+        """Return the heads of this process.
+
+        Raises:
+            ValueError: if the heads are not equal shares.
+        """
+        count, rest = divmod(num_heads, self.mesh.size())
+        if rest:
+            raise ValueError(
+                f"`num_heads` must be a multiple of the {self.mesh.size()} processes that share heads, got {num_heads}."
+            )
+        first = self.mesh.get_local_rank() * count
+        return Heads(range(first, first + count), self.mesh)
+
+    def split(self, projected: torch.Tensor, part: Heads | None) -> torch.Tensor:
+        """Return the columns of the heads of this process; those of all heads where `part` is None."""
+        from torch.distributed.tensor import DTensor, Replicate, Shard
+
+        own = [Shard(projected.ndim - 1)]
+        whole = projected if is_distributed(projected) else DTensor.from_local(projected, self.mesh, own)
+        placed: torch.Tensor = whole.redistribute(placements=[Replicate()] if part is None else own).to_local()
+        return placed
+
+    def join(self, merged: torch.Tensor, projection: Any, part: Heads | None) -> torch.Tensor:
+        """Return the results of all heads for a projection that takes them; plain ones for one without `DTensor`s."""
+        from torch.distributed.tensor import DTensor, Replicate, Shard
+
+        placement = Replicate() if part is None else Shard(merged.ndim - 1)
+        joined = DTensor.from_local(merged, self.mesh, [placement], run_check=False)
+        return joined if is_distributed(projection.weight) else joined.full_tensor()
+
+    def summed(self, parameter: torch.Tensor) -> torch.Tensor:
+        """Return a parameter of all heads whose gradient is the sum of those in the processes."""
+        from torch.distributed.tensor import DTensor, Partial, Replicate
+
+        everywhere = [Replicate()]
+        if not is_distributed(parameter):
+            parameter = DTensor.from_local(parameter, self.mesh, everywhere, run_check=False)
+        return parameter.redistribute(placements=everywhere).to_local(grad_placements=[Partial()])
+
+
+def head_processes(weight: torch.Tensor) -> HeadProcesses | None:
+    """Return the processes that share the rows of the weight of a projection, and so its heads; None if none do."""
+    from torch.distributed.tensor import Shard
+
+    placements = getattr(weight, "placements", ())
+    return HeadProcesses(weight.device_mesh) if tuple(placements) == (Shard(0),) else None

@@ -39,6 +39,9 @@ class AttentionEncoding(Encoding):
         def head_dim(self) -> int:
             """The number of channels of a head."""
 
+    #: Whether the term of a head depends on queries or keys of all heads.
+    mixes_heads: ClassVar[bool] = False
+
     #: Whether it adds a term to scores, by `scores`.
     adds_scores: ClassVar[bool] = False
 
@@ -67,8 +70,8 @@ class AttentionEncoding(Encoding):
         """
 
     @abstractmethod
-    def check_queries(self, q: Array) -> None:
-        """Raise unless the encoding is for queries of this shape, `(..., heads, queries, head_dim)`."""
+    def check_queries(self, q: Array, num_heads: int | None = None) -> None:
+        """Raise unless it is for queries of this shape, `(..., heads, queries, head_dim)`, of so many heads, or all."""
 
     def check_positions(self, name: str, positions: npt.NDArray[Any] | range) -> None:
         """Raise unless the encoding has all of these positions, the argument `name`; tables check those of rows."""
@@ -169,7 +172,7 @@ class QueryKeyEncoding(Tabular, AttentionEncoding):
         if self.table_heads is not None and num_heads % self.table_heads:
             raise ValueError(f"`position` must have `num_heads` that divide {num_heads}, got {shown(self)}.")
 
-    def check_queries(self, q: Array) -> None:
+    def check_queries(self, q: Array, num_heads: int | None = None) -> None:
         check_width("q", q, self.head_dim)
 
     @abstractmethod

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from .._array_api.checks import check_integer, shown
+from .._array_api.checks import check_integer, check_numbers, check_rank, shown
 from .._array_api.lazy import tables_by_block
-from .._array_api.namespace import A, Array, Weights, dtype_name
+from .._array_api.namespace import A, Array, Weights, beside, dtype_name, namespace_of
 from .._values import Value
 from ..positions.sequences import LIMIT, from_array, sequence
 from ..tables.sincos import DType
@@ -79,6 +79,9 @@ class Encoding(Value):
         """The number of its positions: the first one that it cannot encode."""
         return LIMIT
 
+    #: The axis of the heads in those of its constants and parameters that have one, by name.
+    head_axes: ClassVar[Mapping[str, int]] = {}
+
     #: The layer that holds its arrays, by the name that it has in every backend.
     layer_name: ClassVar[str]
 
@@ -131,9 +134,71 @@ class Encoding(Value):
         """Return the descriptions of the learned arrays, by name."""
         return {}
 
+    def take_heads(self, weights: Weights, heads: Any) -> Weights:
+        """Return the arrays of some heads, where a process has a part of them.
+
+        Args:
+            weights: constants and parameters, by name; those that have the given heads alone are returned as they are.
+            heads: the numbers of the heads, a range of step 1 or an integer array `(heads,)` of the framework.
+        Raises:
+            ValueError: if an array has neither all heads nor as many as are given.
+        """
+        taken, count = dict(weights), num_heads_of(heads)
+        all_heads: Any = self.table_heads or getattr(self, "num_heads", None)
+        if self.head_axes and isinstance(heads, range) and heads.stop > all_heads:
+            raise ValueError(f"`heads` must be below the {all_heads} of {shown(self)}, got {heads}.")
+        for name, axis in self.head_axes.items():
+            x, parameter = weights[name], self.parameters().get(name)
+            columns = 1 if parameter is None else parameter.shape[axis] // all_heads  # of each head
+            if x.shape[axis] == all_heads * columns:
+                taken[name] = columns_of_heads(x, heads, axis, columns)
+            elif x.shape[axis] != count * columns:
+                raise ValueError(
+                    f"`heads` must be as many as {shown(name)} has, {x.shape[axis] // columns}, or {shown(name)} must "
+                    f"have the {all_heads} of {shown(self)}, got {count}."
+                )
+        return taken
+
     def plain_rope(self) -> Encoding | None:
         """Return the `Rotary` with its frequencies; None if it has none, or for several axes."""
         return None
+
+
+def consecutive_heads(given: Any) -> Any:
+    """Return the numbers of heads as a range; an array of a framework as it is.
+
+    Raises:
+        TypeError: if they are not integers.
+        ValueError: if they are not consecutive, from 0 on.
+    """
+    if hasattr(given, "shape") and not isinstance(given, np.ndarray):
+        check_numbers("heads", given, kinds=("int", "uint"))
+        check_rank("heads", given, minimum=1, maximum=1, axes="(heads,)")
+        return given
+    if isinstance(given, range) and given and given.start >= 0 and given.step == 1:
+        return given
+    if not isinstance(given, (range, list, tuple, np.ndarray)) or getattr(given, "ndim", 1) != 1:
+        raise TypeError(f"`heads` must be a range or an array of the numbers of heads, got {shown(given)}.")
+    heads = [check_integer("heads", number, minimum=0) for number in given]
+    if not heads or heads != list(range(heads[0], heads[0] + len(heads))):
+        raise ValueError(f"`heads` must be consecutive numbers, like range(4, 8), got {shown(given)}.")
+    return range(heads[0], heads[-1] + 1)
+
+
+def num_heads_of(heads: Any) -> int:
+    """Return how many heads a range or an array of their numbers has."""
+    return len(heads) if isinstance(heads, range) else int(heads.shape[0])
+
+
+def columns_of_heads(x: Array, heads: Any, axis: int, columns: int = 1) -> Array:
+    """Return the columns of some heads on an axis that has several for each."""
+    if isinstance(heads, range):
+        taken: Array = x[(*[slice(None)] * axis, slice(heads.start * columns, heads.stop * columns))]
+        return taken
+    xp = namespace_of(x)
+    within = xp.astype(xp.arange(columns, **beside(heads)), heads.dtype)
+    index = xp.expand_dims(heads, axis=-1) * columns + within
+    return xp.take(x, xp.reshape(index, (-1,)), axis=axis)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -26,7 +26,7 @@ from ..attention.attend import AttentionInputs, Position, grouped
 from ..attention.relative import Positions
 from ..positions.sequences import as_array_like, from_array
 from .attention_encoding import AttentionEncoding, QueryKeyEncoding
-from .base import Encoding, TokenRows
+from .base import Encoding, TokenRows, consecutive_heads, num_heads_of
 from .query_scale import QueryEncoding
 
 
@@ -43,6 +43,7 @@ class AtPositions(Position):
     weights: Weights | None = None
     query_scale: QueryEncoding | None = None
     scale_weights: Weights | None = None
+    heads: Any = None
 
     @property
     def needs_scores(self) -> bool:
@@ -78,7 +79,7 @@ class AtPositions(Position):
         """Return the same with all arrays that scores are computed from, in the library of `x`."""
         if self.encoding is None or not self.encoding.adds_scores:
             return self
-        return AtPositions(**{**vars(self), "weights": self.encoding.all_weights(self._weights, x)})
+        return AtPositions(**{**vars(self), "weights": self._weights_like(x), "heads": None})
 
     def part(self, queries: slice, keys: slice) -> AtPositions:
         """Return the same for some of the queries and some of the keys."""
@@ -98,13 +99,16 @@ class AtPositions(Position):
                 f"{name}_positions", sizes, (x.shape[-2],), shape_of(x)[0] if len(x.shape) > 3 else None
             )
         if self.encoding is not None:
-            self.encoding.check_queries(q)
+            self.encoding.check_queries(q, None if self.heads is None else num_heads_of(self.heads))
         if self.query_scale is not None:
             self.query_scale.check_queries(q)
 
     def rotate(self, q: A, k: A) -> tuple[A, A]:
         if self.encoding is not None:
-            q, k = self.encoding.prepare(q, k, self.query_positions, self.key_positions, self._weights)
+            weights = self.weights or {}
+            if self.heads is not None and not self.encoding.adds_scores:
+                weights = self.encoding.take_heads(weights, self._heads_like(q))
+            q, k = self.encoding.prepare(q, k, self.query_positions, self.key_positions, weights)
         return (q if self.query_scale is None else self._scale(self.query_scale, q)), k
 
     def _scale(self, query_scale: QueryEncoding, q: A) -> A:
@@ -122,20 +126,18 @@ class AtPositions(Position):
     def scores(self, content: AttentionInputs) -> Array | None:
         if self.encoding is None or not self.encoding.adds_scores:
             return None
-        weights = self.encoding.all_weights(self._weights, content.scores)
-        return self.encoding.scores(weights, *self._positions(content.scores), content)
+        return self.encoding.scores(self._weights_like(content.scores), *self._positions(content.scores), content)
 
     def sum_of_keys(self, content: AttentionInputs) -> Array:
         """Return what a block of keys adds to the scores of all keys before it, `(..., queries, 1)`."""
         encoding: Any = self.encoding  # which is there where `sums_later_keys`
-        total: Array = encoding.sum_of_keys(encoding.all_weights(self._weights, content.scores), content)
+        total: Array = encoding.sum_of_keys(self._weights_like(content.scores), content)
         return total
 
     def values(self, attention: Array) -> Array | None:
         if self.encoding is None or not self.encoding.adds_values:
             return None
-        weights = self.encoding.all_weights(self._weights, attention)
-        return self.encoding.values(weights, *self._positions(attention), attention)
+        return self.encoding.values(self._weights_like(attention), *self._positions(attention), attention)
 
     def _positions(self, x: Array) -> tuple[Positions, Positions]:
         """Return two ranges, or two arrays of the library of `x`."""
@@ -144,9 +146,16 @@ class AtPositions(Position):
             return queries, keys
         return as_array_like(queries, like=x), as_array_like(keys, like=x)
 
-    @property
-    def _weights(self) -> Weights:
-        return self.weights or {}
+    def _weights_like(self, x: Array) -> Weights:
+        """Return the constants and parameters of the heads, in the library of `x`."""
+        encoding: Any = self.encoding
+        weights: Weights = encoding.all_weights(self.weights or {}, x)
+        if self.heads is None:
+            return weights
+        return encoding.take_heads(weights, self._heads_like(x))
+
+    def _heads_like(self, x: Array) -> Any:
+        return self.heads if isinstance(self.heads, range) else as_array_like(self.heads, like=x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +253,9 @@ class Placed(AtPositions):
             them.
         query_scale: the factor of queries as a function of their position, which multiplies them after any rotation.
         scale_weights: the parameters of `query_scale`, by name, if it has any.
+        heads: the numbers of the heads where queries and keys have a part of them, as in tensor parallelism:
+            consecutive ones, a range or an array `(heads,)`; those of keys for a rotary encoding. Weights have all
+            heads, or these.
     Raises:
         TypeError: if the encoding works before attention, as additive ones do, `query_scale` is not a factor of
             queries, or positions are not numbers.
@@ -262,7 +274,10 @@ class Placed(AtPositions):
             check_type("query_scale", self.query_scale, QueryEncoding, "a QueryScale, a LearnedQueryScale or None")
         if self.encoding is not None or self.query_scale is None:
             check_type("encoding", self.encoding, AttentionEncoding, "a rotary or scoring encoding")
-        check_parameters("weights", self.encoding, self.weights)
+        if self.heads is not None:
+            object.__setattr__(self, "heads", consecutive_heads(self.heads))
+            check_part_of_heads(self.encoding)
+        check_parameters("weights", self.encoding, self.weights, heads=self.heads)
         check_parameters("scale_weights", self.query_scale, self.scale_weights)
         for name in ("query_positions", "key_positions"):
             positions = getattr(self, name)
@@ -281,14 +296,20 @@ class Placed(AtPositions):
             raise ValueError(f"`query_scale` needs positions of one axis, got {shown(self.encoding)}; leave it out.")
 
 
-def check_parameters(argument: str, encoding: Encoding | None, weights: Weights | None) -> None:
-    """Raise unless `weights` have what the encoding learns."""
+def check_parameters(argument: str, encoding: Encoding | None, weights: Weights | None, *, heads: Any = None) -> None:
+    """Raise unless `weights` have what the encoding learns; for some `heads`, `take_heads` checks shapes."""
     for name, parameter in ({} if encoding is None else encoding.parameters()).items():
         given, shape = (weights or {}).get(name), parameter.shape
         if given is None:
             raise ValueError(f"`{argument}` must have what {shown(encoding)} learns, got none called {shown(name)}.")
-        if hasattr(given, "shape") and tuple(given.shape) != shape:  # symbols have none
+        if heads is None and hasattr(given, "shape") and tuple(given.shape) != shape:  # symbols have none
             raise ValueError(
                 f"`{argument}` must have {shown(name)} in shape {shape} for {shown(encoding)}, "
                 f"got {tuple(given.shape)}."
             )
+
+
+def check_part_of_heads(encoding: Encoding | None) -> None:
+    """Raise if the terms of a head depend on all heads, so that a process needs them all."""
+    if getattr(encoding, "mixes_heads", False):
+        raise ValueError(f"`heads` must be left out for {shown(encoding)}, whose terms depend on all heads.")

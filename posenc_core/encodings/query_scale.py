@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -37,8 +38,8 @@ class QueryEncoding(Tabular):
             rows: the rows of the table for the queries, `(..., length, 1)`.
         """
 
-    def check_queries(self, q: Array) -> None:
-        """Raise unless the encoding is for queries of this shape."""
+    def check_queries(self, q: Array, num_heads: int | None = None) -> None:
+        """Raise unless the encoding is for queries of this shape, of so many heads, or all."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -147,6 +148,8 @@ class LearnedQueryScale(QueryEncoding):
         super().__post_init__()
         check_integer("num_heads", self.num_heads, maximum=WIDEST)
 
+    head_axes: ClassVar[Mapping[str, int]] = {"slope": 0, "intercept": 0}
+
     def parameters(self) -> dict[str, Parameter]:
         return {
             "slope": Parameter(shape=(self.num_heads,), std=0.0),
@@ -161,7 +164,8 @@ class LearnedQueryScale(QueryEncoding):
         slope, intercept = (per_head_checked(xp.astype(weights[name], xp.float32)) for name in ("slope", "intercept"))
         return slope * rows + intercept
 
-    def check_queries(self, q: Array) -> None:
+    def check_queries(self, q: Array, num_heads: int | None = None) -> None:
         check_rank("q", q, minimum=3, axes="(..., heads, length, head_dim)")
-        if is_static(q.shape[-3]) and q.shape[-3] != self.num_heads:
-            raise ValueError(f"`q` must have the {self.num_heads} heads of {shown(self)}, got shape {tuple(q.shape)}.")
+        heads = self.num_heads if num_heads is None else num_heads
+        if is_static(q.shape[-3]) and q.shape[-3] != heads:
+            raise ValueError(f"`q` must have the {heads} heads of {shown(self)}, got shape {tuple(q.shape)}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -161,6 +162,10 @@ class RemappedRotary(QueryKeyEncoding):
     @property
     def table_heads(self) -> int | None:
         return self.rotary.table_heads
+
+    @property
+    def head_axes(self) -> Mapping[str, int]:  # type: ignore[override]
+        return self.rotary.head_axes
 
     def mixed(self, weights: Weights, rows: tuple[Array, ...]) -> tuple[Array, ...]:
         columns = len(rows) // self.num_positions

@@ -1,9 +1,10 @@
 """The layers, written once for every framework; each adapter derives its own from them."""
 
 from .attention_bias import AttentionBias
+from .attention_output import AttentionOutput
 from .backend import Backend
 from .base import BaseLayer
-from .multi_head_attention import AttentionOutput, MultiHeadAttention
+from .multi_head_attention import MultiHeadAttention
 from .positional_encoding import PositionalEncoding
 from .query_scaling import QueryScaling
 from .rotary_embedding import RotaryEmbedding

@@ -14,6 +14,7 @@ from ..encodings.scoring.base import OFFSET_TABLE
 from ..positions.sequences import LIMIT
 from .backend import Given, Size, Tensor
 from .base import BaseLayer, check_encoding
+from .heads import Heads, parse_heads
 from .inputs import host_values
 from .offset_table import OffsetTable
 
@@ -41,7 +42,7 @@ class AttentionBias(BaseLayer):
     encoding: Any  # Scoring
     learned_shapes: frozenset[tuple[str, tuple[int, ...]]]
     offset_table: OffsetTable | None = None
-    call_arguments = ("scores", "start", "query_positions", "key_positions", "q", "k")
+    call_arguments = ("scores", "start", "query_positions", "key_positions", "q", "k", "heads")
 
     def __init__(self, encoding: Scoring, **native: Any) -> None:
         check_encoding(encoding, Scoring, "a scoring")
@@ -59,6 +60,7 @@ class AttentionBias(BaseLayer):
         key_positions: Given = None,
         q: Tensor = None,
         k: Tensor = None,
+        heads: Given = None,
         **unknown: NoReturn,
     ) -> Tensor:
         """Return `scores` plus the bias.
@@ -68,7 +70,10 @@ class AttentionBias(BaseLayer):
             start: the position of the first query, an integer, or one for each batch row; keys count from 0.
             query_positions: positions of the queries instead of `start`, `(queries,)` or `(batch, queries)`.
             key_positions: positions of the keys instead of counting from 0, `(keys,)` or `(batch, keys)`.
-            q, k: queries and keys, `(batch, heads, length, head_dim)`, only for encodings that use them.
+            q, k: queries and keys, `(batch, heads, length, head_dim)`, only for encodings that use them; all heads for
+                those whose terms depend on all of them, `ForgettingBias` and `RelativeLogits`.
+            heads: the numbers of the heads of `scores` where they are a part, as in tensor parallelism: consecutive
+                ones, a range or an array `(heads,)`, which may be traced.
         Returns:
             An array of the shape and dtype of `scores`.
         Raises:
@@ -78,10 +83,11 @@ class AttentionBias(BaseLayer):
         """
         if unknown:
             self.refuse(unknown)
-        scores = self._check_scores("scores", scores)
+        part = None if heads is None else parse_heads(heads, self.backend)
+        scores = self._check_scores("scores", scores, part)
         q, k = self._check_content(scores, q, k)
         with self.backend.call_context(scores):
-            add = partial(_add_bias, self._at_scores(scores, start, query_positions, key_positions))
+            add = partial(_add_bias, self._at_scores(scores, start, query_positions, key_positions, part))
             return in_float32(add, scores) if q is None else in_float32(add, scores, q, k)
 
     if TYPE_CHECKING:
@@ -90,25 +96,33 @@ class AttentionBias(BaseLayer):
         def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def values(
-        self, attention: Tensor, start: Given = 0, query_positions: Given = None, key_positions: Given = None
+        self,
+        attention: Tensor,
+        start: Given = 0,
+        query_positions: Given = None,
+        key_positions: Given = None,
+        heads: Given = None,
     ) -> Tensor:
         """Return the term that the encoding adds to the result of attention; None if there is none.
 
         Args:
             attention: attention weights, `(batch, heads, queries, keys)`.
-            start, query_positions, key_positions: as in a call of the layer.
+            start, query_positions, key_positions, heads: as in a call of the layer.
         Returns:
             `(batch, heads, queries, head_dim)`, or None.
         """
-        attention = self._check_scores("attention", attention)
+        part = None if heads is None else parse_heads(heads, self.backend)
+        attention = self._check_scores("attention", attention, part)
         if not self.encoding.adds_values:
             return None
-        return in_float32(self._at_scores(attention, start, query_positions, key_positions).values, attention)
+        return in_float32(self._at_scores(attention, start, query_positions, key_positions, part).values, attention)
 
-    def _at_scores(self, scores: Tensor, start: Given, query_positions: Given, key_positions: Given) -> AtPositions:
+    def _at_scores(
+        self, scores: Tensor, start: Given, query_positions: Given, key_positions: Given, heads: Heads | None
+    ) -> AtPositions:
         *_, queries, keys = sizes = shape_of(scores)
         batch = sizes[0] if len(sizes) > 3 else None
-        return self.at(scores, (queries, keys), batch, start, query_positions, key_positions)
+        return self.at(scores, (queries, keys), batch, start, query_positions, key_positions, heads)
 
     def at(
         self,
@@ -118,6 +132,7 @@ class AttentionBias(BaseLayer):
         start: Given = 0,
         query_positions: Given = None,
         key_positions: Given = None,
+        heads: Heads | None = None,
     ) -> AtPositions:
         """Return the encoding with the layer's arrays at the positions given, or counted from `start`, keys from 0.
 
@@ -126,16 +141,18 @@ class AttentionBias(BaseLayer):
             lengths: the numbers of queries and keys.
             batch: the number of rows, or None.
             start, query_positions, key_positions: as in a call of the layer.
+            heads: those of the tokens, or None for all.
         """
-        (queries, keys), weights = lengths, self.arrays
+        (queries, keys), weights = lengths, self.arrays if heads is None else self.arrays_of(heads)
         runs_now = self.backend.compiles_each_length or not self.backend.is_recorded(x)
         for name, shape in self.learned_shapes:
-            if tuple(weights[name].shape) != shape:  # arrays of another encoding might broadcast
+            if heads is None and tuple(weights[name].shape) != shape:  # arrays of another encoding might broadcast
                 check_parameters("weights", self.encoding, weights)
         at_queries = self._positions("query_positions", query_positions, queries, (start, batch), runs_now)
         at_keys = self._positions("key_positions", key_positions, keys, (0, batch), runs_now)
-        if runs_now and self.offset_table and isinstance(at_queries, range) and isinstance(at_keys, range):
-            table = self.offset_table.get(self, x, at_queries, at_keys)
+        kept = self.offset_table if runs_now and heads is None else None
+        if kept and isinstance(at_queries, range) and isinstance(at_keys, range):
+            table = kept.get(self, x, at_queries, at_keys)
             weights = weights if table is None else {**weights, OFFSET_TABLE: table}
         return AtPositions(self.encoding, at_queries, at_keys, weights)
 
@@ -166,10 +183,10 @@ class AttentionBias(BaseLayer):
         """Return whether a size is the same number in each call of a compiled program."""
         return is_specialized(size, self._any_array)
 
-    def _check_scores(self, name: str, scores: Tensor) -> Tensor:
-        """Return scores prepared; raise unless they are scores of as many heads as the encoding has."""
+    def _check_scores(self, name: str, scores: Tensor, part: Heads | None = None) -> Tensor:
+        """Return scores prepared; raise unless they have the heads of the encoding, or those of `part`."""
         scores = self.check_tokens(name, scores, None)
-        sizes, heads = scores.shape, self.encoding.num_heads
+        sizes, heads = scores.shape, self.encoding.num_heads if part is None else part.count
         if not 3 <= len(sizes) <= 4:
             check_rank(name, scores, minimum=3, maximum=4, axes="(heads, queries, keys), with a batch or without")
         if sizes[-3] != heads and is_static(sizes[-3]):
@@ -192,7 +209,8 @@ class AttentionBias(BaseLayer):
                 raise self._wrong_framework(name, x)
             check_rank(name, x, minimum=3, maximum=4, axes="(heads, length, head_dim), with a batch or without")
             check_width(name, x, encoding.head_dim)
-            check_broadcasts(name, x, (*scores.shape[:-2], length, x.shape[-1]))
+            heads = encoding.num_heads if encoding.mixes_heads else scores.shape[-3]
+            check_broadcasts(name, x, (*scores.shape[:-3], heads, length, x.shape[-1]))
             if is_static(length) and is_static(x.shape[-2]) and x.shape[-2] != length:
                 raise ValueError(f"`{name}` must be {length} long, as `scores` say, got shape {tuple(x.shape)}.")
             prepared.append(x)

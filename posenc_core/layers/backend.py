@@ -109,6 +109,10 @@ class Backend(ABC):
         """Return rows of tables that can be combined with `x`, for instance replicated if `x` is distributed."""
         return rows
 
+    def summed_over(self, group: object, arrays: Any, /) -> Any:
+        """Return arrays whose gradients are summed over the processes that share the heads of attention."""
+        return arrays
+
     def is_beside(self, table: Tensor, x: Tensor, /) -> bool:
         """Return whether a table of a layer lies on the device of `x`, where the framework does not move it there."""
         return True
@@ -121,7 +125,10 @@ class Backend(ABC):
         return None
 
     def call_context(self, x: Tensor, /) -> AbstractContextManager[object]:
-        """Return a context in which to compute with `x`, for instance without autocast."""
+        """Return a context in which to compute with `x`, for instance without autocast.
+
+        For a projection of attention whose heads processes share, `with` gives the processes: `SharedHeads`.
+        """
         return nullcontext()
 
     def check_shared(self, layer: Any, /) -> None:  # noqa: B027

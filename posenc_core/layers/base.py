@@ -193,6 +193,12 @@ class BaseLayer(Documented):
         """
         return set(self.encoding.parameters())
 
+    def arrays_of(self, heads: Given) -> Any:
+        """Return the arrays of some heads, as `parse_heads` returns them; of all for None."""
+        if heads is None:
+            return self.arrays
+        return self.encoding.take_heads(self.backend.summed_over(heads.group, self.arrays), heads.numbers)
+
     def check_tokens(self, name: str, x: Tensor, width: int | None) -> Tensor:
         """Return `x` prepared; raise unless it is a floating-point array of the framework, `(..., length, width)`."""
         return self.check_prepared(name, self.prepare(x, width), width)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._array_api.checks import (
     check_broadcasts,
@@ -24,12 +24,14 @@ from ..attention.attend import Additions, attend_checked, weights_checked
 from ..attention.masks import all_of, causal_checked, sliding_window_checked, valid_lengths_checked
 from ..encodings import QueryEncoding
 from ..encodings.attention_encoding import AttentionEncoding
-from ..encodings.placed import AtRows, RotatedAndBiased, RotatedTokens
+from ..encodings.placed import AtRows, RotatedAndBiased, RotatedTokens, check_part_of_heads
 from ..positions.sequences import arange_like
 from .attention_bias import AttentionBias
 from .attention_checks import as_pair, check_attention, check_query_scale
+from .attention_output import AttentionOutput
 from .backend import Backend, Given, Tensor
 from .base import Documented
+from .heads import ALL_HEADS, Heads, PartOfHeads, parse_heads
 from .inputs import as_integers, check_valid_lens, host_values
 from .positional_encoding import check_dropout
 from .query_scaling import QueryScaling
@@ -38,22 +40,6 @@ from .token_positions import TokenPositions, array_like, token_positions
 
 if TYPE_CHECKING:
     from .base import called_like
-
-
-class AttentionOutput(NamedTuple):
-    """The result of `MultiHeadAttention` if weights or a cache are requested.
-
-    Attributes:
-        result: shape `(batch, queries, num_hiddens)`.
-        weights: attention weights before dropout, `(batch, num_heads, queries, keys)`; () if not requested.
-        cache: keys (rotated by a rotary encoding, unless it remaps positions) and values of all tokens so far, each of
-            shape `(batch, num_kv_heads, length, head_dim)`, keys of `PoPE` twice as wide; () if not requested. Keys
-            are not rotated beside a scoring encoding that looks at them.
-    """
-
-    result: Any
-    weights: Any = ()
-    cache: Any = ()
 
 
 class MultiHeadAttention(Documented):
@@ -114,7 +100,7 @@ class MultiHeadAttention(Documented):
     scaling_layer: Callable[..., QueryScaling]
     call_arguments = (
         "queries", "keys", "values", "valid_lens", "start", "positions", "key_positions", "mask", "causal", "cache",
-        "weights",
+        "weights", "heads",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - all that can be said of a layer
@@ -186,9 +172,10 @@ class MultiHeadAttention(Documented):
         positions: Given = None,
         key_positions: Given = None,
         mask: Tensor = None,
-        causal: bool = False,
+        causal: bool | Literal["order"] = False,
         cache: Any = None,
         weights: bool = False,
+        heads: Given = None,
         **native: Any,
     ) -> Tensor:
         """Return multi-head attention, `(batch, queries, num_hiddens)`.
@@ -200,9 +187,12 @@ class MultiHeadAttention(Documented):
             positions: positions of the queries instead of `start`, `(queries,)` or `(batch, queries)`.
             key_positions: positions of the keys, including cached keys, instead of counting from 0.
             mask: True where a query may attend to a key; broadcasts to `(batch, num_heads, queries, keys)`.
-            causal: whether to hide keys with positions after that of the query.
+            causal: whether to hide keys with positions after that of the query; `"order"` hides the keys that come
+                after the query in the arrays, whatever their positions are, as fused kernels do.
             cache: keys and values of earlier tokens, as returned by the previous call, or `()` for an empty cache.
             weights: whether to return the attention weights.
+            heads: the numbers of the heads of this process where its projections return a part of them: consecutive
+                ones, a range or an array `(heads,)`, which may be traced. Sharded weights of a framework tell them.
             native: options of the framework's dropout, such as JAX's `key`.
         Returns:
             An array, or `AttentionOutput` if `weights` or a `cache` is requested.
@@ -210,35 +200,41 @@ class MultiHeadAttention(Documented):
             TypeError: if tokens are not floating-point arrays, or a position is not a number.
             ValueError: if sizes do not match, or traced code exceeds the tables.
         """
-        causal, weights = check_flag("causal", causal), check_flag("weights", weights)
+        by_order = isinstance(causal, str) and causal == "order"
+        causal, weights = by_order or check_flag("causal", causal), check_flag("weights", weights)
         keys_mask = native.pop("keys_mask", None)
         dropout = self.dropout_with(native) if native else self.active_dropout()
         is_one_sequence = queries is keys
         queries, keys, values = self._prepare_tokens(queries, keys, values)
         self.check_tokens(queries, keys, values)
-        with self.backend.call_context(self.W_q):
-            q = self._heads("W_q", queries, self.num_heads)  # (batch, heads, queries, head_dim)
-            k = self._heads("W_k", keys, self.num_kv_heads)
-            v = self._heads("W_v", values, self.num_kv_heads)
+        processes: Any  # that share the heads, or None
+        with self.backend.call_context(self.W_q) as processes:
+            part = ALL_HEADS if heads is processes is None else self._part(heads, processes)
+            q = self._heads("W_q", queries, self.num_heads, part.of_queries, processes)  # (batch, heads, length, width)
+            k = self._heads("W_k", keys, self.num_kv_heads, part.of_keys, processes)
+            v = self._heads("W_v", values, self.num_kv_heads, part.of_keys, processes)
             encoding, kind = None if self.rotary is None else self.rotary.encoding, (1, 1)
             if encoding is not None:
                 kind = 1 if self.rotates_in_attention else encoding.widening, encoding.num_axes
             at = token_positions(q, k, start, (positions, key_positions), cache, kind, self.backend)
             at = at._replace(is_one_sequence=is_one_sequence or at.is_one_length(q))
             self.check_order(causal)
-            q, k = self._rotate(q, k, at)
+            q, k = self._rotate(q, k, at, part.of_keys)
             if self.query_scale is not None:
-                q = self.scaling(q, start=at.start, positions=at.positions)
+                options = {} if part.of_queries is None else {"heads": part.of_queries}
+                q = self.scaling(q, start=at.start, positions=at.positions, **options)
             if at.cached:
                 k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
-            position = self._position(q, k, at)
-            hides_later = causal and not at.is_last
-            is_causal = hides_later and at.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
+            position, order = self._position(q, k, at, part), at.by_index if by_order else at
+            hides_later = causal and not order.is_last
+            is_causal = hides_later and order.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
             is_causal = is_causal and (self.window is None or at.is_within(self.window))
-            visible = self._visible(q, at, valid_lens, mask, hides_later and not is_causal, keys_mask)
+            hidden_by = order if hides_later and not is_causal else None
+            visible = self._visible(q, at, valid_lens, mask, hidden_by, keys_mask, part.of_queries)
             added = Additions(position, mask=visible)
             mixed = attend_checked(q, k, v, added, is_causal=is_causal, dropout=dropout)
-            result = self.W_o(merge_heads(mixed))
+            merged = merge_heads(mixed)
+            result = self.W_o(merged if processes is None else processes.join(merged, self.W_o, part.of_queries))
             if cache is None and not weights:
                 return result
             shares = weights_checked(q, k, added) if weights else ()
@@ -281,9 +277,22 @@ class MultiHeadAttention(Documented):
         check_width(name, tokens, self.num_hiddens)
         check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
 
-    def _heads(self, name: str, tokens: Tensor, heads: int) -> Tensor:
-        """Return projected tokens by head; a projection that returns one process's share of them is refused."""
-        projected, width = getattr(self, name)(tokens), heads * self.num_hiddens // self.num_heads
+    def _part(self, heads: Given, processes: Any) -> PartOfHeads:
+        """Return the heads of this process; all where each process computes those of all, as their terms need."""
+        if self.scoring is not None and self.scoring.encoding.mixes_heads:
+            if heads is not None:
+                check_part_of_heads(self.scoring.encoding)
+            return ALL_HEADS
+        part: Any = processes.part(self.num_heads) if heads is None else parse_heads(heads, self.backend)
+        return PartOfHeads(part, part.of_keys(self.num_heads, self.num_kv_heads))
+
+    def _heads(self, name: str, tokens: Tensor, heads: int, part: Heads | None, processes: Any) -> Tensor:
+        """Return projected tokens by head, those of this process."""
+        projected = getattr(self, name)(tokens)
+        if processes is not None:
+            projected = processes.split(projected, part)
+        heads = heads if part is None else part.count
+        width = heads * self.num_hiddens // self.num_heads
         if projected.shape[-1] != width:
             check_width(f"{name}(…)", projected, width)
         return split_heads(projected, heads)
@@ -294,12 +303,16 @@ class MultiHeadAttention(Documented):
         held = {name: part for name, part in parts.items() if part is not None}
         return {f"{name}.{parameter}" for name, part in held.items() for parameter in part.no_weight_decay()}
 
-    def _rotate(self, q: Tensor, k: Tensor, at: TokenPositions) -> tuple[Tensor, Tensor]:
+    def _rotate(self, q: Tensor, k: Tensor, at: TokenPositions, part: Heads | None) -> tuple[Tensor, Tensor]:
         """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length."""
         if self.rotary is None or self.rotates_in_attention:
             return q, k
         limit = self.rotary.encoding.max_seq_len
-        options = {"seq_axis": -2} if limit is None or at.seq_len <= limit else {"seq_axis": -2, "seq_len": at.seq_len}
+        options: dict[str, Any] = {"seq_axis": -2}
+        if limit is not None and at.seq_len > limit:
+            options["seq_len"] = at.seq_len
+        if part is not None and self.rotary.encoding.parameters():
+            options["heads"] = part
         if at.is_shared:
             return self.rotary(q, k, start=at.start, positions=at.positions, **options)
         new_positions = None if at.key_positions is None else at.key_positions[..., at.cached :]
@@ -316,35 +329,49 @@ class MultiHeadAttention(Documented):
                 f"`causal` must be True for {shown(self.position)}, which is for causal attention, got False."
             )
 
-    def _position(self, q: Tensor, k: Tensor, at: TokenPositions) -> Tensor:
+    def _position(self, q: Tensor, k: Tensor, at: TokenPositions, part: PartOfHeads) -> Tensor:
         """Return the encoding at the positions of queries and all keys, if it acts in attention; else None."""
         bias: Tensor = None
         rotation: Tensor = None
         if self.scoring is not None:
             (batch, length, count), order = at.sizes, at if at.axes == 1 else at.in_order()
             self.scoring.prepare(q, None)  # its constants may have to follow the tokens to their device
-            bias = self.scoring.at(q, (length, count), batch, order.start, order.positions, order.key_positions)
+            given = (order.start, order.positions, order.key_positions)
+            bias = self.scoring.at(q, (length, count), batch, *given, part.of_queries)
         if self.rotary is not None and self.rotates_in_attention:
-            rotation = self._rotation(q, k, at)
+            rotation = self._rotation(q, k, at, part.of_keys)
         elif self.rotary is not None and self.rotary.encoding.widening > 1:
             rotation = RotatedTokens(self.rotary.encoding)
         if bias is None or rotation is None:
             return rotation if bias is None else bias
         return RotatedAndBiased(rotation, bias, (q, k) if bias.encoding.uses_content else None)
 
-    def _rotation(self, q: Tensor, k: Tensor, at: TokenPositions) -> AtRows:
+    def _rotation(self, q: Tensor, k: Tensor, at: TokenPositions, part: Heads | None) -> AtRows:
         """Return the rotary encoding at the rows of queries and all keys, for attention to rotate them."""
         layer, encoding = self.rotary, self.rotary.encoding
         layer.prepare(q, None)
         encoding = encoding.at(at.seq_len) if encoding.max_seq_len and at.seq_len > encoding.max_seq_len else encoding
-        rows = layer.rows(q, at.start, at.positions, -2, encoding), layer.rows(k, 0, at.key_positions, -2, encoding)
-        learned = {name: layer.arrays[name] for name in encoding.parameters()}
-        return AtRows(encoding, *rows, learned, partial(layer.rotate_by, seq_axis=-2), *at.arrays(q, self.backend))
+        given = (q, at.start, at.positions), (k, 0, at.key_positions)
+        at_queries, at_keys = (layer.rows(*tokens, -2, encoding, part) for tokens in given)
+        arrays = layer.arrays if part is None else layer.arrays_of(part)
+        learned = {name: arrays[name] for name in encoding.parameters()}
+        rotate_by = partial(layer.rotate_by, seq_axis=-2)
+        return AtRows(encoding, at_queries, at_keys, learned, rotate_by, *at.arrays(q, self.backend))
 
     def _visible(
-        self, q: Tensor, at: TokenPositions, valid_lens: Given, mask: Tensor, is_causal: bool, keys_mask: Tensor
+        self,
+        q: Tensor,
+        at: TokenPositions,
+        valid_lens: Given,
+        mask: Tensor,
+        order: TokenPositions | None,
+        keys_mask: Tensor,
+        part: Heads | None,
     ) -> Tensor:
-        """Return one mask of all that hides keys, `(batch, heads, queries, keys)` or broadcasting to that; or None."""
+        """Return one mask of all that hides keys, `(batch, heads, queries, keys)` or broadcasting to that; or None.
+
+        `order` has the positions after which keys are hidden, or is None if none are.
+        """
         batch, queries, keys = at.sizes
         masks: list[Any] = []
         if valid_lens is not None:
@@ -352,14 +379,15 @@ class MultiHeadAttention(Documented):
             check_valid_lens(shape_of(valid_lens) if host is None else host.shape, host, at.sizes)
             lengths = valid_lens if host is None else self.backend.from_numpy(as_integers(host), like=q)
             masks.append(valid_lengths_checked(lengths, arange_like(keys, like=q)))
-        if is_causal:
-            masks.append(causal_checked(*at.in_order().arrays(q, self.backend)))
+        if order is not None:
+            masks.append(causal_checked(*order.in_order().arrays(q, self.backend)))
         if self.window is not None and not at.is_within(self.window):
             masks.append(sliding_window_checked(*at.in_order().arrays(q, self.backend), self.window))
         if mask is not None:
             mask = host_array("mask", mask) if isinstance(mask, (list, tuple)) else mask
             check_mask(mask, (batch, self.num_heads, queries, keys))
-            masks.append(array_like("mask", mask, q, self.backend))
+            mask = array_like("mask", mask, q, self.backend)
+            masks.append(mask if part is None else part.of_mask(mask))
         if keys_mask is not None and not (at.cached and mask is not None):
             if at.cached:
                 raise ValueError(

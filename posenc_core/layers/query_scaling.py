@@ -10,6 +10,7 @@ from ..encodings import QueryEncoding
 from ..positions.sequences import LIMIT
 from .backend import Given, Tensor
 from .base import check_encoding
+from .heads import parse_heads
 from .rotary_embedding import MOST, USUAL
 from .tables import TableLayer
 
@@ -41,14 +42,16 @@ class QueryScaling(TableLayer):
     """
 
     encoding: Any  # QueryEncoding
-    call_arguments = ("q", "start", "positions")
+    call_arguments = ("q", "start", "positions", "heads")
 
     def __init__(self, encoding: QueryEncoding, *, max_len: int | None = None, **native: Any) -> None:
         check_encoding(encoding, QueryEncoding, "a `QueryScale` or `LearnedQueryScale`, the")
         rows = min(max(LENGTHS * getattr(encoding, "length", 0), USUAL), MOST) if max_len is None else max_len
         super().__init__(encoding, check_integer("max_len", rows, maximum=LIMIT), **native)  # type: ignore[call-arg]
 
-    def scale(self, q: Tensor, start: Given = 0, positions: Given = None, **unknown: NoReturn) -> Tensor:
+    def scale(
+        self, q: Tensor, start: Given = 0, positions: Given = None, heads: Given = None, **unknown: NoReturn
+    ) -> Tensor:
         """Return queries times the factors of their positions.
 
         Args:
@@ -56,6 +59,8 @@ class QueryScaling(TableLayer):
                 a factor of its own; floating-point.
             start: the first position, an integer, or one for each batch row.
             positions: all positions, instead of `start`, `(length,)` or `(batch, length)`; integers.
+            heads: the numbers of the heads of `q` where they are a part, as in tensor parallelism: consecutive ones, a
+                range or an array `(heads,)`, which may be traced.
         Returns:
             An array of the shape and dtype of `q`; half precision is multiplied in float32, rounded once.
         Raises:
@@ -65,9 +70,12 @@ class QueryScaling(TableLayer):
         if unknown:
             self.refuse(unknown)
         q = self.check_tokens("q", q, None)
-        self.encoding.check_queries(q)
+        part = None if heads is None else parse_heads(heads, self.backend)
+        self.encoding.check_queries(q, None if part is None else part.count)
         (rows,) = self.lookup(q, start, positions)
-        factors = self.encoding.factors_of(self.arrays, aligned(rows, q, seq_axis=-2))
+        factors = self.encoding.factors_of(
+            self.arrays if part is None else self.arrays_of(part), aligned(rows, q, seq_axis=-2)
+        )
         return in_float32(lambda wide, column: wide * column, q, factors)
 
     if TYPE_CHECKING:

@@ -12,11 +12,12 @@ from .._array_api.checks import check_integer, check_known, check_positions_shap
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of, shape_of
 from ..encodings.attention_encoding import QueryKeyEncoding
-from ..encodings.base import TokenRows
+from ..encodings.base import TokenRows, columns_of_heads
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
 from .backend import Given, Tensor
 from .base import check_encoding
+from .heads import Heads, parse_heads
 from .inputs import batch_size, check_axes, host_values, past_frequencies, sequence_axis
 from .tables import TableLayer
 
@@ -53,7 +54,7 @@ class RotaryEmbedding(TableLayer):
 
     encoding: Any  # QueryKeyEncoding
     seq_axis: int
-    call_arguments = ("q", "k", "start", "positions", "seq_axis", "seq_len", "cos_sin")
+    call_arguments = ("q", "k", "start", "positions", "seq_axis", "seq_len", "cos_sin", "heads")
 
     def __init__(
         self, encoding: QueryKeyEncoding, *, max_len: int | None = None, seq_axis: int = -2, **native: Any
@@ -65,7 +66,7 @@ class RotaryEmbedding(TableLayer):
         super().__init__(encoding, _num_positions(encoding, max_len), **native)  # type: ignore[call-arg] # of the adapter
         self.seq_axis = seq_axis
 
-    def rotate(
+    def rotate(  # noqa: PLR0913, PLR0917 - all that can be said of a call
         self,
         q: Tensor,
         k: Tensor = None,
@@ -74,6 +75,7 @@ class RotaryEmbedding(TableLayer):
         seq_axis: int | None = None,
         seq_len: int | None = None,
         cos_sin: tuple[Tensor, ...] | None = None,
+        heads: Given = None,
         **unknown: NoReturn,
     ) -> Tensor:
         """Return `q`, or `q` and `k`, rotated by the angles of their positions.
@@ -88,6 +90,9 @@ class RotaryEmbedding(TableLayer):
             seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
             cos_sin: instead of positions, what the method `cos_sin` returned for them, in pairs and in the precision of
                 the tables: a model looks positions up once per step, and all its layers rotate by the same rows.
+            heads: where each head has numbers of its own (`MixedRotary`, `FoPE` with `num_heads`, `PoPE`) and tokens
+                have a part of the heads, as in tensor parallelism: the numbers of those of keys, consecutive ones, a
+                range or an array `(heads,)`, which may be traced.
         Returns:
             An array, or two, of the shape and dtype of what was given, with `PoPE` twice as wide; half precision is
             rotated in float32, rounded once.
@@ -101,6 +106,7 @@ class RotaryEmbedding(TableLayer):
         seq_axis = self.seq_axis if seq_axis is None else seq_axis
         is_usual = type(seq_axis) is int and seq_axis == -2
         given = positions if cos_sin is None else cos_sin
+        part = None if heads is None else parse_heads(heads, self.backend)
         if given is None and is_usual and encoding is self.encoding:
             rotated = self._rotate_by_tables(q, k, start)
             if rotated is not None:
@@ -118,7 +124,7 @@ class RotaryEmbedding(TableLayer):
             )
         before = self.arrays if given is None and type(start) is int else {}
         look_up = self.rows if cos_sin is None else partial(self._given_rows, cos_sin)
-        rows = look_up(q, start, positions, seq_axis, encoding)
+        rows = look_up(q, start, positions, seq_axis, encoding, part)
         if k is not None and not encoding.keys_differ and encoding.table_heads is None:
             # With a start, it was asked before, unless the tables have grown: checkpoints need the same calls
             is_new = given is not None or any(self.arrays[name] is not before[name] for name in before)
@@ -132,12 +138,19 @@ class RotaryEmbedding(TableLayer):
             if both is not None:
                 return both
         rotated = self.apply_rows(q, rows, seq_axis, keys=False)
-        return rotated if k is None else (rotated, self.apply_rows(k, rows, seq_axis, keys=True))
+        return rotated if k is None else (rotated, self.apply_rows(k, rows, seq_axis, keys=True, heads=part))
 
     def _given_rows(
-        self, cos_sin: Any, q: Tensor, start: Given, positions: Given, seq_axis: int, encoding: Any
+        self,
+        cos_sin: Any,
+        q: Tensor,
+        start: Given,
+        positions: Given,
+        seq_axis: int,
+        encoding: Any,
+        heads: Heads | None,
     ) -> tuple[Tensor, ...]:
-        """Return the rows that a call gives; raise unless they are those of its tokens."""
+        """Return the rows that a call gives; raise unless they are those of its tokens, of all heads."""
         sequence = sequence_axis(q, seq_axis, name="q")
         if positions is not None or type(start) is not int or start != 0:
             raise ValueError("`cos_sin` must be given without `positions` and `start`, which it stands for.")
@@ -151,6 +164,8 @@ class RotaryEmbedding(TableLayer):
             if name_of_dtype(row.dtype) not in ("float32", "float64"):
                 raise TypeError(f"`cos_sin` must be float32, or float64 for such tokens, got {row.dtype}.")
             check_positions_shape("cos_sin", tuple(shape_of(row)), tail, batch_size(q, sequence))
+        if heads is not None and encoding.table_heads is not None:
+            cos_sin = [columns_of_heads(row, heads.numbers, len(row.shape) - 3) for row in cos_sin]
         return self.backend.beside(tuple(cos_sin), q)
 
     def _encoding_at(self, seq_len: int | None, unknown: dict[str, Any]) -> Any:
@@ -159,11 +174,14 @@ class RotaryEmbedding(TableLayer):
             self.refuse(unknown)
         return self.encoding.at(seq_len)
 
-    def apply_rows(self, x: Tensor, rows: tuple[Tensor, ...], seq_axis: int, *, keys: bool) -> Tensor:
+    def apply_rows(
+        self, x: Tensor, rows: tuple[Tensor, ...], seq_axis: int, *, keys: bool, heads: Heads | None = None
+    ) -> Tensor:
         """Return queries or keys at the positions of these rows."""
         encoding, rotate_by = self.encoding, partial(self.rotate_by, seq_axis=seq_axis)
         names = encoding.parameters() if keys and encoding.keys_differ else ()
-        parameters = self.backend.beside(tuple([self.arrays[name] for name in names]), x)
+        arrays = self.arrays if heads is None else self.arrays_of(heads)
+        parameters = self.backend.beside(tuple([arrays[name] for name in names]), x)
         weights = dict(zip(names, parameters, strict=True))
         return encoding.apply(x, TokenRows(rows, rotate_by, weights, keys, seq_axis))
 
@@ -290,22 +308,39 @@ class RotaryEmbedding(TableLayer):
             cos, sin = aligned(cos, x, seq_axis=seq_axis), aligned(sin, x, seq_axis=seq_axis)
         return self.backend.rotate(x, cos, sin, self.encoding.pairing)
 
-    def rows(self, x: Tensor, start: Given, positions: Given, seq_axis: int, encoding: Any) -> tuple[Tensor, ...]:
+    def rows(
+        self,
+        x: Tensor,
+        start: Given,
+        positions: Given,
+        seq_axis: int,
+        encoding: Any,
+        heads: Heads | None = None,
+    ) -> tuple[Tensor, ...]:
         """Return the rows of the tokens in `x`: of the tables, mixed, or computed from learned frequencies."""
-        look_up = self._rows_of_parameters if encoding.computes_rows else self.lookup
-        rows = look_up(x, start, positions, seq_axis, encoding)
+        if encoding.computes_rows:
+            return self._rows_of_parameters(x, start, positions, seq_axis, encoding, heads)
+        rows = self.lookup(x, start, positions, seq_axis, encoding)
         if not encoding.mixes_rows:
             return rows
+        arrays = self.arrays if heads is None else self.arrays_of(heads)
         with self.backend.call_context(x):
-            return self.backend.beside(encoding.mixed(self.arrays, rows), x)
+            return self.backend.beside(encoding.mixed(arrays, rows), x)
 
     def _rows_of_parameters(
-        self, q: Tensor, start: Given, positions: Given, seq_axis: int, encoding: Any
+        self,
+        q: Tensor,
+        start: Given,
+        positions: Given,
+        seq_axis: int,
+        encoding: Any,
+        heads: Heads | None,
     ) -> tuple[Tensor, ...]:
         """Return rows that the framework computes from learned frequencies."""
         if encoding is not self.encoding and encoding != self.encoding:
             raise ValueError(f"`seq_len` asks for other frequencies than are learned; use {shown(encoding)}.")
-        rows: tuple[Tensor, ...] = encoding.rows_of(self.arrays, self.traced_positions(q, start, positions, seq_axis))
+        arrays = self.arrays if heads is None else self.arrays_of(heads)
+        rows: tuple[Tensor, ...] = encoding.rows_of(arrays, self.traced_positions(q, start, positions, seq_axis))
         return self.backend.beside(rows, q)
 
     def warn_past_limit(self, x: Tensor, last: float, encoding: Any) -> None:

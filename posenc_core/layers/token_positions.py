@@ -41,6 +41,11 @@ class TokenPositions(NamedTuple):
         are_points = self.axes > 1 and any(len(x.shape) > 1 for x in given)
         return self._replace(positions=None, key_positions=None) if are_points else self
 
+    @property
+    def by_index(self) -> TokenPositions:
+        """Return the numbers of tokens in their arrays, those of the cache first, as their positions."""
+        return self._replace(positions=None, key_positions=None, start=self.cached)
+
     def arrays(self, like: Tensor, backend: Backend) -> tuple[Array, Array]:
         """Return the positions of queries and keys as arrays of the framework, beside `like`; counted where None."""
         _, queries, keys = self.sizes

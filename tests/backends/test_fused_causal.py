@@ -88,6 +88,15 @@ def test_other_calls_have_a_mask(on, to_backend, asked, options):
     assert asked == [(False, True)]
 
 
+def test_order_hides_by_the_array_where_positions_rotate(on, to_backend, asked):
+    """Positions of packed sequences begin anew; a kernel that shards the sequence needs no mask."""
+    layer, x = make(on), to_backend(RNG.normal(size=(2, 7, 16)).astype(np.float32))
+    at = {"positions": [0, 1, 2, 0, 1, 2, 3], "key_positions": [0, 1, 2, 0, 1, 2, 3]}
+    got, wanted = layer(x, x, x, causal="order", **at), layer(x, x, x, mask=triangle(on, 7), **at)
+    assert asked == [(True, False), (False, True)]
+    np.testing.assert_allclose(on.backend.to_numpy(got), on.backend.to_numpy(wanted), rtol=0, atol=4e-6)
+
+
 def test_a_bias_goes_with_a_mask(on, to_backend, asked):
     layer, x = make(on, Alibi(num_heads=4)), to_backend(RNG.normal(size=(2, 7, 16)).astype(np.float32))
     got, wanted = layer(x, x, x, causal=True), layer(x, x, x, mask=triangle(on, 7))

@@ -35,14 +35,16 @@ CALLED = {
     "PositionalEncoding": {"x": TOKENS, "start": 1, "positions": ROW},
     "RotaryEmbedding": {
         "q": X, "k": X, "start": 1, "positions": ROW, "seq_axis": -2, "seq_len": 8,
-        "cos_sin": (np.ones((3, 2)), np.zeros((3, 2))),
+        "cos_sin": (np.ones((3, 2)), np.zeros((3, 2))), "heads": range(2),
     },
-    "QueryScaling": {"q": X, "start": 1, "positions": ROW},
-    "AttentionBias": {"scores": SCORES, "start": 1, "query_positions": ROW, "key_positions": ROW, "q": X, "k": X},
+    "QueryScaling": {"q": X, "start": 1, "positions": ROW, "heads": range(2)},
+    "AttentionBias": {
+        "scores": SCORES, "start": 1, "query_positions": ROW, "key_positions": ROW, "q": X, "k": X, "heads": range(2),
+    },
     "MultiHeadAttention": {
         "queries": TOKENS, "keys": TOKENS, "values": TOKENS, "valid_lens": np.array([2]), "start": 0,
         "positions": ROW, "key_positions": ROW, "mask": np.ones((3, 3), bool), "causal": True, "cache": (),
-        "weights": True,
+        "weights": True, "heads": range(2),
     },
 }  # fmt: skip
 METHODS = {

@@ -75,7 +75,7 @@ CALLS = {
     p.write_tables: {"encoding": p.Sinusoidal(dim=4), "*out": (np.empty((3, 4), np.float32),), "start": 1},
     p.Placed: {
         "encoding": ALIBI, "query_positions": ROW, "key_positions": ROW, "weights": {},
-        "query_scale": p.QueryScale(length=2, scale=1.0), "scale_weights": {},
+        "query_scale": p.QueryScale(length=2, scale=1.0), "scale_weights": {}, "heads": range(2),
     },
     p.Multimodal: None,  # a tuple, which functions check that are given one
     p.Backend: None,  # abstract, for authors of backends

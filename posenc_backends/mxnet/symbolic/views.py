@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mxnet.symbol import Symbol
 
 from posenc_core import layers, register_namespace
+from posenc_core._array_api.checks import shown
 from posenc_core.layers import Backend
 from posenc_core.layers.inputs import as_integers, host_values
 
@@ -82,6 +83,8 @@ class View:
 
     def run(self, method: str, arguments: dict[str, Any]) -> Any:
         """Return the result of a method of the core; the first argument is tokens, the second may be tokens as well."""
+        if arguments.get("heads") is not None:
+            raise ValueError(f"`heads` must be left out in a graph of symbols, got {shown(arguments['heads'])}.")
         name, *_ = arguments
         tokens = self.prepare(arguments[name], self.width)
         positions = partial(_positions, axes=self.axes, batch=tokens.sizes[0])

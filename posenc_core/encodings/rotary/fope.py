@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -102,6 +103,10 @@ class FoPE(RotaryEncoding):
     @property
     def table_heads(self) -> int | None:
         return self.num_heads
+
+    @property
+    def head_axes(self) -> Mapping[str, int]:  # type: ignore[override]
+        return {} if self.num_heads is None else dict.fromkeys(self.parameters(), 0)
 
     def parameters(self) -> dict[str, Parameter]:
         heads = () if self.num_heads is None else (self.num_heads,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -85,6 +86,8 @@ class MixedRotary(RotaryEncoding):
     @property
     def table_heads(self) -> int | None:
         return self.num_heads
+
+    head_axes: ClassVar[Mapping[str, int]] = {"frequencies": 1}
 
     def constants(self, max_len: int) -> Tables:
         return {}

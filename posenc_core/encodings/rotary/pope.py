@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -91,6 +92,8 @@ class PoPE(QueryKeyEncoding):
     def plain_rope(self) -> Rotary:
         return self.rotary
 
+    head_axes: ClassVar[Mapping[str, int]] = {"phase": 0}
+
     def parameters(self) -> dict[str, Parameter]:
         return {"phase": Parameter(shape=(self.num_heads, self.head_dim), std=0.0)}
 
@@ -111,7 +114,7 @@ class PoPE(QueryKeyEncoding):
         axis = at.seq_axis % len(x.shape) - len(x.shape)
         of_tokens = self.queries_of
         if at.keys:
-            self.check_keys(x, axis)
+            self.check_keys(x, axis, at.weights["phase"])
             of_tokens = partial(self.keys_of, weights=at.weights, seq_axis=axis)
         polar: Array = in_float32(of_tokens, x, *[aligned(row, x, seq_axis=axis) for row in at.rows])
         return polar
@@ -145,14 +148,14 @@ class PoPE(QueryKeyEncoding):
         along, across = xp.cos(phase), xp.sin(phase)
         return self.queries_of(x, cos * along - sin * across, sin * along + cos * across)
 
-    def check_keys(self, k: Array, seq_axis: int = -2) -> None:
-        """Raise unless keys have the heads of the encoding beside their sequence."""
+    def check_keys(self, k: Array, seq_axis: int = -2, phase: Any = None) -> None:
+        """Raise unless keys have the heads of the encoding, or of the `phase` given, beside their sequence."""
         check_rank("k", k, minimum=3, axes="(..., heads, length, head_dim)")
         if seq_axis not in (-2, -3):
             raise ValueError(f"`seq_axis` must be -2 or -3, beside the heads of {shown(self)}, got {seq_axis}.")
-        heads = k.shape[-5 - seq_axis]
-        if is_static(heads) and heads != self.num_heads:
-            raise ValueError(f"`k` must have the {self.num_heads} heads of {shown(self)}, got shape {tuple(k.shape)}.")
+        heads, own = k.shape[-5 - seq_axis], phase.shape[0] if hasattr(phase, "shape") else self.num_heads
+        if is_static(heads) and heads != own:
+            raise ValueError(f"`k` must have the {own} heads of {shown(self)}, got shape {tuple(k.shape)}.")
 
 
 def softplus(x: Array) -> Array:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -70,6 +72,8 @@ class Alibi(PositionScoring):
             raise ValueError(f"`slopes` must be below 2**127, got {shown(slopes)}.")
         if self.max_bias != Alibi.max_bias:
             raise ValueError(f"`max_bias` must be left out where `slopes` are given, got {shown(self.max_bias)}.")
+
+    head_axes: ClassVar[Mapping[str, int]] = {"slopes": 0}
 
     def constants(self, max_len: int) -> Tables:
         if isinstance(self.slopes, tuple):

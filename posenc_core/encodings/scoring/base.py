@@ -43,12 +43,17 @@ class Scoring(AttentionEncoding):
         if self.uses_content:
             check_head_dim(self, head_dim)
 
-    def check_queries(self, q: Array) -> None:
+    def heads_in(self, w: Array, columns: int) -> int:
+        """Return the number of heads that have so many columns each in the last axis of `w`; symbols have all heads."""
+        return w.shape[-1] // columns if hasattr(w, "shape") else self.num_heads
+
+    def check_queries(self, q: Array, num_heads: int | None = None) -> None:
         if self.uses_content:
             check_width("q", q, self.head_dim)
         check_rank("q", q, minimum=3, maximum=4, axes="(heads, queries, width), with a batch or without")
-        if is_static(q.shape[-3]) and q.shape[-3] != self.num_heads:
-            raise ValueError(f"`q` must have the {self.num_heads} heads of {shown(self)}, got shape {tuple(q.shape)}.")
+        heads = self.num_heads if num_heads is None else num_heads
+        if is_static(q.shape[-3]) and q.shape[-3] != heads:
+            raise ValueError(f"`q` must have the {heads} heads of {shown(self)}, got shape {tuple(q.shape)}.")
 
     #: Whether it depends on positions through their offset alone, by a table that never changes.
     has_offset_table: ClassVar[bool] = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -70,6 +71,10 @@ class DebertaBias(ContentScoring):
         away = single if self.num_buckets is None else log_buckets_checked(self.num_buckets, self.max_distance)
         rows = np.concatenate([away[:0:-1], -away]) + self._span  # by key less query: keys before the query are first
         return {"buckets": np.minimum(rows, 2 * self._span - 1).astype(np.int32)}
+
+    @property
+    def head_axes(self) -> Mapping[str, int]:  # type: ignore[override]
+        return dict.fromkeys(self.parameters(), 0)
 
     def parameters(self) -> dict[str, Parameter]:
         names = {"both": ("K_r", "Q_r"), "c2p": ("K_r",), "p2c": ("Q_r",)}[self.terms]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..._array_api.checks import WIDEST, check_flag, check_integer
 from ..._array_api.namespace import Array, Weights, difference, namespace_of, paired
@@ -51,6 +53,8 @@ class DynamicPositionBias(PositionScoring):
     @property
     def _layers(self) -> tuple[str, ...]:
         return (*(f"hidden_{number}" for number in range(self.depth)), "head")
+
+    head_axes: ClassVar[Mapping[str, int]] = {"head_weight": 0, "head_bias": 0}
 
     def parameters(self) -> dict[str, Parameter]:
         described, inputs = {}, 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +49,8 @@ class Fire(PositionScoring):
         check_number("threshold", self.threshold, above=0)
 
     is_relative: ClassVar[bool] = False
+
+    head_axes: ClassVar[Mapping[str, int]] = {"head_weight": 0, "head_bias": 0}
 
     def parameters(self) -> dict[str, Parameter]:
         wide, narrow = math.sqrt(1 / 3), math.sqrt(1 / (3 * self.hidden))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +50,10 @@ class ForgettingBias(ContentScoring):
     needs_all_keys: ClassVar[bool] = True
 
     sums_later_keys: ClassVar[bool] = True
+
+    mixes_heads: ClassVar[bool] = True
+
+    head_axes: ClassVar[Mapping[str, int]] = {"w": 2, "b": 0}
 
     def parameters(self) -> dict[str, Parameter]:
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -56,6 +57,8 @@ class Kerple(PositionScoring):
         super().__post_init__()
         check_known("variant", self.variant, VARIANTS)
         check_known("sides", self.sides, SIDES)
+
+    head_axes: ClassVar[Mapping[str, int]] = {"r1": 0, "r2": 0}
 
     def parameters(self) -> dict[str, Parameter]:
         means = (1.0, 0.5) if self.variant == "logarithmic" else (0.5, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -50,6 +51,10 @@ class RelativeLogits(ContentScoring):
 
     needs_integer_positions: ClassVar[bool] = True
 
+    mixes_heads: ClassVar[bool] = True
+
+    head_axes: ClassVar[Mapping[str, int]] = {"W_r": 2}
+
     def constants(self, max_len: int) -> Tables:
         # by key less query; the column after the last curves is 0
         distances = np.full(2 * self.max_distance + 1, self.max_distance)
@@ -79,7 +84,7 @@ class RelativeLogits(ContentScoring):
         by_offset = xp.take(xp.concat([curves, none], axis=-1), distances, axis=1)
         mixed = xp.sum(xp.matmul(q, w), axis=-3, keepdims=False)  # (..., queries, heads * curves)
         *lead, queries, _ = shape_of(mixed)
-        by_head = xp.reshape(mixed, (*lead, queries, self.num_heads, self.num_curves))
+        by_head = xp.reshape(mixed, (*lead, queries, self.heads_in(w, self.num_curves), self.num_curves))
         axes = (*range(len(lead)), len(lead) + 1, len(lead), len(lead) + 2)  # heads before queries
         return xp.permute_dims(xp.matmul(by_head, by_offset), axes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,6 +51,8 @@ class Sandwich(PositionScoring):
         check_number("base", self.base, above=1)
 
     needs_integer_positions: ClassVar[bool] = True
+
+    head_axes: ClassVar[Mapping[str, int]] = {"factors": 0}
 
     def constants(self, max_len: int) -> Tables:
         sums = sandwich_sums_checked(self.max_distance, self.dim, self.base)

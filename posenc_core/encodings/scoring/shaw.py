@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -63,6 +64,10 @@ class ShawBias(ContentScoring):
         check_flag("scaled", self.scaled)
 
     needs_integer_positions: ClassVar[bool] = True
+
+    @property
+    def head_axes(self) -> Mapping[str, int]:  # type: ignore[override]
+        return dict.fromkeys(self.parameters(), 0) if self.per_head else {}
 
     def parameters(self) -> dict[str, Parameter]:
         names = ("key_table", "value_table") if self.adds_values else ("key_table",)

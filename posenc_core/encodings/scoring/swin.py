@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -64,6 +65,8 @@ class SwinBias(PositionScoring):
     def _rows(self) -> int:
         height, width = self.window
         return (2 * height - 1) * (2 * width - 1) + 3 * self.prefix_tokens
+
+    head_axes: ClassVar[Mapping[str, int]] = {"table": 1}
 
     def constants(self, max_len: int) -> Tables:
         index = window_index_checked(*self.window, self.prefix_tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -63,6 +64,8 @@ class SwinV2Bias(PositionScoring):
     takes_ranges: ClassVar[bool] = True
 
     is_relative: ClassVar[bool] = False
+
+    head_axes: ClassVar[Mapping[str, int]] = {"head_weight": 0}
 
     def constants(self, max_len: int) -> Tables:
         height, width = self.window

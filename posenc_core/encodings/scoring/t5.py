@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -47,6 +48,8 @@ class T5Bias(PositionScoring):
         check_number("std", self.std, minimum=0)
 
     needs_integer_positions: ClassVar[bool] = True
+
+    head_axes: ClassVar[Mapping[str, int]] = {"table": 1}
 
     def constants(self, max_len: int) -> Tables:
         return {"buckets": t5_buckets_checked(self.num_buckets, self.max_distance, self.sides)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -55,6 +56,8 @@ class TransformerXLBias(ContentScoring):
         """The width of R."""
         return self.num_heads * self.head_dim if self.dim is None else self.dim
 
+    head_axes: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0, "W_r": 1}
+
     def constants(self, max_len: int) -> Tables:
         distances = -sequence(2 * self.max_distance + 1, start=-self.max_distance)  # of keys before to keys after
         return {"R": Sinusoidal(dim=self.width, convention="concatenated").table(distances)}
@@ -77,7 +80,7 @@ class TransformerXLBias(ContentScoring):
         """Return (q + v) W_r R / √head_dim, for each row of R: `(..., queries, rows)`."""
         xp, scale = namespace_of(q), 1 / math.sqrt(self.head_dim)
         v, w = (xp.astype(weights[name], dtype_of(q)) for name in ("v", "W_r"))
-        projected = xp.reshape(xp.matmul(sinusoids, w), (-1, self.num_heads, self.head_dim))
+        projected = xp.reshape(xp.matmul(sinusoids, w), (-1, self.heads_in(w, self.head_dim), self.head_dim))
         return xp.matmul(q * scale + xp.expand_dims(v * scale, axis=-2), xp.permute_dims(projected, (1, 2, 0)))
 
     def _by_key(self, weights: Weights, k: Array) -> Array:

@@ -12,12 +12,15 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
 from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
-from posenc_backends.torch import MultiHeadAttention, PositionalEncoding
+from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding
 from posenc_backends.torch.base import Layer
-from posenc_core import Learned, Rotary, ShawBias, Sinusoidal, T5Bias
+from posenc_core import Learned, LearnedQueryScale, LearnedRotary, Rotary, Sinusoidal, T5Bias
+from posenc_core.encodings import NAMES
+from posenc_core.encodings.attention_encoding import AttentionEncoding
+from posenc_core.encodings.examples import example
+from tests.many_devices import many_devices
 
 WIDTH, HEADS, LENGTH = 16, 2, 8
 HEAD = WIDTH // HEADS
@@ -92,6 +95,7 @@ def assert_exact_tables(model):
         np.testing.assert_array_equal(table.numpy(), encoding[name.rpartition(".")[2]], strict=True)
 
 
+@many_devices("PyTorch", "`DistributedDataParallel`")
 @check
 def distributed_data_parallel(mesh):
     reference = Model()
@@ -100,6 +104,7 @@ def distributed_data_parallel(mesh):
     assert_exact_tables(model)
 
 
+@many_devices("PyTorch", "`DistributedDataParallel`, sequences of other lengths in each process")
 @check
 def tables_of_other_lengths_in_each_process(mesh):
     """A table grows in one process; two forward passes precede a backward pass: DDP would broadcast buffers."""
@@ -133,6 +138,7 @@ def sharded(model, mesh, **options):
     return fully_shard(model, mesh=mesh, **options)
 
 
+@many_devices("PyTorch", "`fully_shard` (FSDP2) for each block")
 @check
 def fully_sharded(mesh):
     reference = Model()
@@ -142,6 +148,7 @@ def fully_sharded(mesh):
     assert_exact_tables(model)
 
 
+@many_devices("PyTorch", "`fully_shard` with `MixedPrecisionPolicy(param_dtype=torch.bfloat16)`; tables stay float32")
 @check
 def fully_sharded_in_bfloat16(mesh):
     """Learned rows are rounded by the policy; fixed rows are added in float32 and rounded once."""
@@ -155,6 +162,7 @@ def fully_sharded_in_bfloat16(mesh):
     assert torch.equal(alone(x), (x.bfloat16().float() + rows).bfloat16())
 
 
+@many_devices("PyTorch", "states of `fully_shard`, sharded and full (`get_model_state_dict`)")
 @check
 def sharded_state_comes_back(mesh):
     model, loaded, x = sharded(Model(), mesh), sharded(Model(), mesh), torch.randn(2, LENGTH, WIDTH)
@@ -217,26 +225,126 @@ def persistent_tables_of_another_encoding_are_refused(mesh):
     assert torch.equal(layer.rotary(x), wanted)
 
 
+def by_heads(reference, mesh, **options):
+    """Return a copy whose processes share the heads of the projections."""
+    plan = dict.fromkeys(("W_q", "W_k", "W_v"), ColwiseParallel(**options))
+    return parallelize_module(copy.deepcopy(reference), mesh, {**plan, "W_o": RowwiseParallel()})
+
+
+def assert_same_gradients(reference, model, x, call=None, **arguments):
+    """Check that results and the gradients of all parameters, whole in every process, are those of one process."""
+    wanted, got = reference(x, x, x, **arguments), (model if call is None else call)(x, x, x, **arguments)
+    torch.testing.assert_close(got, wanted, rtol=0, atol=1e-6)
+    for result in (wanted, got):
+        (result**2).sum().backward()
+    gradients = {name: parameter.grad for name, parameter in reference.named_parameters()}
+    for name, parameter in model.named_parameters():
+        assert isinstance(parameter.grad, type(parameter.data)), name
+        found = parameter.grad.full_tensor() if hasattr(parameter.grad, "full_tensor") else parameter.grad
+        torch.testing.assert_close(found, gradients[name], rtol=1e-4, atol=1e-5)
+
+
+POSITIONS = [
+    encoding
+    for encoding in (example(name, num_heads=HEADS, head_dim=HEAD) for name in NAMES)
+    if isinstance(encoding, AttentionEncoding) and encoding.num_axes == 1
+]
+
+
+@many_devices("PyTorch", "tensor parallel `MultiHeadAttention`, every `position`, forward and backward")
 @check
 def heads_in_parallel(mesh):
-    """Each process has the projections of its own heads, and the learned biases of all."""
+    """Each process has the projections of its own heads, and what the encoding learns, which all share."""
     x = torch.randn(2, LENGTH, WIDTH)
-    for position in (None, ROTARY, T5Bias(num_heads=HEADS), ShawBias(num_heads=HEADS, head_dim=HEAD, max_distance=3)):
+    for position in (None, *POSITIONS, example("FoPE", num_heads=HEADS, std=0.1)):
         reference = MultiHeadAttention(WIDTH, HEADS, position=position)
-        wanted = reference(x, x, x, causal=True)
-        plan = dict.fromkeys(("W_q", "W_k", "W_v"), ColwiseParallel(use_local_output=False))
-        model = parallelize_module(copy.deepcopy(reference), mesh, {**plan, "W_o": RowwiseParallel()})
-        with sdpa_kernel(SDPBackend.MATH):  # the CPU kernel has no sharding rule for DTensors
-            got = model(x, x, x, causal=True)
-        torch.testing.assert_close(got, wanted, rtol=0, atol=1e-6)
+        for name, parameter in reference.named_parameters():
+            if not name.startswith("W_"):
+                nn.init.normal_(parameter, std=0.1)
+        assert_same_gradients(reference, by_heads(reference, mesh, use_local_output=False), x, causal=True)
 
 
+@many_devices("PyTorch", "the same with masks, lengths, positions, shared keys and a `query_scale`")
 @check
-def heads_split_without_dtensors_are_rejected(mesh):
+def heads_in_parallel_with_masks(mesh):
+    x, at = torch.randn(2, LENGTH, WIDTH), torch.arange(LENGTH) * 2
+    reference = MultiHeadAttention(
+        WIDTH, 2 * HEADS, position=T5Bias(num_heads=2 * HEADS), num_kv_heads=HEADS,
+        query_scale=LearnedQueryScale(num_heads=2 * HEADS), bias=True,
+    )  # fmt: skip
+    mask = torch.rand(2, 2 * HEADS, LENGTH, LENGTH) > 0.3
+    for options in (
+        {"valid_lens": torch.tensor([3, 8])},
+        {"mask": mask, "causal": True},
+        {"positions": at, "key_positions": at},
+        {"positions": at, "key_positions": at, "causal": "order"},
+    ):
+        assert_same_gradients(reference, by_heads(reference, mesh), x, **options)
+        reference.zero_grad()
+
+
+@many_devices("PyTorch", "tensor parallel `MultiHeadAttention` under `torch.compile`")
+@check
+def heads_in_parallel_compiled(mesh):
+    x = torch.randn(2, LENGTH, WIDTH)
+    for position in (LearnedRotary(head_dim=HEAD, layout="half", std=0.1), T5Bias(num_heads=HEADS)):
+        reference = MultiHeadAttention(WIDTH, HEADS, position=position)
+        model = by_heads(reference, mesh, use_local_output=False)
+        call = torch.compile(model, fullgraph=True, backend="aot_eager")
+        assert_same_gradients(reference, model, x, call, causal=True)
+
+
+@many_devices("PyTorch", "decoding with a cache, tensor parallel; each process keeps the keys of its heads")
+@check
+def a_cache_of_the_heads_of_a_process(mesh):
+    reference = MultiHeadAttention(WIDTH, HEADS, position=ROTARY)
+    model, x, cache = by_heads(reference, mesh), torch.randn(1, LENGTH, WIDTH), ()
+    wanted = reference(x, x, x, causal=True)
+    for start, tokens in ((0, x[:, :5]), (5, x[:, 5:6]), (6, x[:, 6:])):
+        got, _, cache = model(tokens, tokens, tokens, start=start, causal=True, cache=cache)
+        torch.testing.assert_close(got, wanted[:, start : start + tokens.shape[1]], rtol=0, atol=1e-6)
+    assert cache[0].shape == (1, HEADS // 2, LENGTH, HEAD)
+
+
+@many_devices("PyTorch", "a plan that shards some of `W_q`, `W_k`, `W_v`", fails="a `ValueError` names the projection")
+@check
+def one_projection_in_parallel_is_rejected(mesh):
     model = parallelize_module(MultiHeadAttention(WIDTH, HEADS), mesh, {"W_q": ColwiseParallel()})
     x = torch.randn(2, LENGTH, WIDTH)
-    with pytest.raises(ValueError, match=r"`W_q\(…\)` must be 16 wide, got shape \(2, 8, 8\)"):
+    with pytest.raises(ValueError, match=r"`W_k\(…\)` must be 8 wide, got shape \(2, 8, 16\)"):
         model(x, x, x)
+
+
+@many_devices(
+    "PyTorch", "heads that the processes do not divide", fails="a `ValueError`, as the heads are not equal shares"
+)
+@check
+def heads_that_the_processes_do_not_divide_are_rejected(mesh):
+    reference = MultiHeadAttention(24, 3)
+    x = torch.randn(2, LENGTH, 24)
+    with pytest.raises(ValueError, match="`num_heads` must be a multiple of the 2 processes that share heads, got 3"):
+        by_heads(reference, mesh)(x, x, x)
+    with pytest.raises(ValueError, match="`heads` must be whole groups of 2 heads that share keys"):
+        by_heads(MultiHeadAttention(WIDTH, 2, num_kv_heads=1), mesh)(*[torch.randn(2, LENGTH, WIDTH)] * 3)
+
+
+@many_devices(
+    "PyTorch",
+    "layers of local heads and plain tensors (torchtitan, Megatron, vLLM), Ulysses",
+    line="`heads=range(first, first + count)`; for parameters that all processes have, the hook below",
+)
+@check
+def local_heads_and_plain_tensors(mesh):
+    """The line of the page that sums gradients makes those of replicated parameters whole."""
+    scores = torch.randn(1, HEADS, LENGTH, LENGTH)
+    layer, own = AttentionBias(T5Bias(num_heads=HEADS)), mesh.get_rank()
+    wanted = layer(scores)
+    (expected,) = torch.autograd.grad((wanted**2).sum(), [layer.table])
+    layer.table.register_post_accumulate_grad_hook(lambda p: torch.distributed.all_reduce(p.grad))
+    got = layer(scores[:, own : own + 1], heads=range(own, own + 1))
+    torch.testing.assert_close(got, wanted[:, own : own + 1], rtol=0, atol=0)
+    (got**2).sum().backward()
+    torch.testing.assert_close(layer.table.grad, expected)
 
 
 @pytest.mark.parametrize("name", CHECKS)

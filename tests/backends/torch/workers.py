@@ -12,6 +12,7 @@ from torch import distributed
 
 def main(file, rank, folder):
     """Run the checks of the file in order; stop at the first failure, as the other process would wait in vain."""
+    sys.path.append(str(Path(__file__).parents[3]))  # for `tests`; an installed package comes before
     torch.set_num_threads(1)
     store, late = f"file://{folder}/store", timedelta(seconds=20)
     distributed.init_process_group("gloo", init_method=store, rank=int(rank), world_size=2, timeout=late)
