@@ -252,8 +252,8 @@ def test_layers_rotate_by_rows_that_were_looked_up_once(on, to_backend, encoding
     )
 
 
-def test_rows_of_other_tokens_are_refused(backend, to_backend):
-    layer, x = backend.RotaryEmbedding(HALF), to_backend(np.ones((1, 1, 3, 8)))
+def test_rows_of_other_tokens_are_refused(on, to_backend):
+    layer, x = on.backend.RotaryEmbedding(HALF), to_backend(np.ones((1, 1, 3, 8)))
     rows = layer.cos_sin(to_backend([0, 1, 2]))
     with pytest.raises(
         ValueError, match=r"`cos_sin` must have shape \(3, 2\) or \(1, 3, 2\) to fit the tokens, got \(4, 2"
@@ -265,5 +265,6 @@ def test_rows_of_other_tokens_are_refused(backend, to_backend):
         layer(x, start=1, cos_sin=rows)
     with pytest.raises(TypeError, match="`cos_sin` must be the 2 arrays that `cos_sin` returns"):
         layer(x, cos_sin=rows[:1])
-    with pytest.raises(TypeError, match="`cos_sin` must be float32"):
-        layer(x, cos_sin=layer.cos_sin(to_backend([0, 1, 2]), "float16"))
+    if "float16" not in on.known_failures:
+        with pytest.raises(TypeError, match="`cos_sin` must be float32"):
+            layer(x, cos_sin=layer.cos_sin(to_backend([0, 1, 2]), "float16"))

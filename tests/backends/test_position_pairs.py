@@ -95,8 +95,8 @@ def test_a_window_hides_what_is_far(on, to_backend, position):
     both_sides, past = (on.backend.to_numpy(whole(x, x, x, mask=mask)) for mask in (seen, seen & causal(at, at)))
     close(on, layer(x, x, x), both_sides)
     close(on, layer(x, x, x, causal=True), past)
-    first = layer(*[x[:, :6]] * 3, causal=True, cache=())
-    last = layer(*[x[:, 6:]] * 3, start=6, causal=True, cache=first.cache)
+    first = layer(*[x[:, :6, :]] * 3, causal=True, cache=())
+    last = layer(*[x[:, 6:, :]] * 3, start=6, causal=True, cache=first.cache)
     close(on, last.result, past[:, 6:])
     if hasattr(layer, "hybridize"):
         layer.hybridize()
