@@ -176,6 +176,7 @@ def sharded_state_comes_back(mesh):
         assert torch.equal(alone(x), model(x))
 
 
+@many_devices("PyTorch", "`FullyShardedDataParallel` (FSDP1) in its default, also from the meta device")
 @check
 def fully_sharded_as_flat_parameters(mesh):
     """The first FSDP holds parameters as attributes, and makes those on the meta device by `reset_parameters`."""
@@ -190,6 +191,7 @@ def fully_sharded_as_flat_parameters(mesh):
     assert FullyShardedDataParallel(empty, **options)(x).isfinite().all()
 
 
+@many_devices("PyTorch", "meta device, `fully_shard`, `to_empty`, `reset_parameters`")
 @check
 def sharded_parameters_start_alike_in_every_process(mesh):
     with torch.device("meta"):
@@ -205,6 +207,11 @@ def sharded_parameters_start_alike_in_every_process(mesh):
     torch.testing.assert_close(both / 2, model(torch.ones(1, LENGTH, WIDTH)).sum()[None])
 
 
+@many_devices(
+    "PyTorch",
+    "`torch.distributed.checkpoint` of another encoding, `persistent=True`",
+    fails="a `RuntimeError` names it",
+)
 @check
 def persistent_tables_of_another_encoding_are_refused(mesh):
     """A distributed checkpoint loads into the tensors of the state, in both processes."""
