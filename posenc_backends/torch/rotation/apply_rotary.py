@@ -16,6 +16,7 @@ from posenc_core._array_api.kernels import kernel_for
 from posenc_core.layers.inputs import batch_size, check_positions, sequence_axis
 from posenc_core.rotation import Layout, Pairing, Placement, pairing_of, rotate_checked
 
+from ..distributed import PLAIN, replicate_beside
 from . import gpu
 from .spec import RotationSpec, Rows, aligned_rows
 
@@ -89,6 +90,8 @@ def apply_rotary(  # noqa: PLR0913
     spec = spec.opposite if inverse else spec
     _check_alike_tokens(tokens, spec.seq_axis)
     _check_tables(tokens[0], cos, sin, blocks)
+    if type(tokens[0]) not in PLAIN:
+        cos, sin = replicate_beside(cos, tokens[0]), replicate_beside(sin, tokens[0])
     tables, rows = _rows(tokens, (cos, sin), spec.seq_axis, positions, axes, start, cu_seqlens)
     outs = None if out is None else _outs(out, (q, k))
     if not cos.shape[-1] or not gpu.runs(tokens, *tables):

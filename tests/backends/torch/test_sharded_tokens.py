@@ -6,9 +6,10 @@ import torch
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.experimental import context_parallel, implicit_replication
 
-from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
+from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding, apply_rotary
 from posenc_core import Alibi, Learned, Rotary, Sinusoidal, T5Bias
 from posenc_core.positions.sequences import shard
+from tests.many_devices import many_devices
 
 HEADS, LENGTH, HEAD = 2, 12, 8
 WIDTH = HEADS * HEAD
@@ -48,6 +49,7 @@ def spread(mesh, x, cut):
     return distribute_tensor(x, mesh, [cut])
 
 
+@many_devices("PyTorch", "`DTensor` tokens, sharded over batch, heads, sequence: rotations")
 @check
 def rotation_of_distributed_tokens(mesh):
     """Positions are those of the full sequence, not of the part in a process."""
@@ -64,6 +66,16 @@ def rotation_of_distributed_tokens(mesh):
                     np.testing.assert_allclose(got.full_tensor(), wanted, rtol=0, atol=6 * ULP)
 
 
+@many_devices("PyTorch", "`apply_rotary` with `DTensor` tokens and plain tables")
+@check
+def rotation_by_rows_of_distributed_tokens(mesh):
+    x, rotary = tokens(2, HEADS, LENGTH, HEAD), Rotary(head_dim=HEAD, layout="half")
+    cos, sin = map(torch.from_numpy, rotary.cos_sin(range(LENGTH)))
+    for cut in CUTS:
+        got, _ = apply_rotary(spread(mesh, x, cut), spread(mesh, x, cut), cos, sin, layout="half")
+        assert torch.equal(got.full_tensor(), apply_rotary(x, x, cos, sin, layout="half")[0])
+
+
 @check
 def positions_that_are_distributed_too(mesh):
     rope, x, positions = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(2, HEADS, LENGTH, HEAD), None
@@ -73,6 +85,7 @@ def positions_that_are_distributed_too(mesh):
         np.testing.assert_allclose(got.full_tensor(), rotated(x, range(FAR, FAR + LENGTH)), rtol=0, atol=6 * ULP)
 
 
+@many_devices("PyTorch", "local tokens of a part of the sequence", line="`start=` or `positions=`")
 @check
 def local_tokens_take_a_start(mesh):
     """A process with local tokens passes their `start`."""
@@ -84,6 +97,7 @@ def local_tokens_take_a_start(mesh):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=6 * ULP)
 
 
+@many_devices("PyTorch", "`DTensor` tokens: additive positions (sequence parallel)")
 @check
 def addition_to_distributed_tokens(mesh):
     x = tokens(2, LENGTH, WIDTH)
@@ -95,6 +109,7 @@ def addition_to_distributed_tokens(mesh):
             assert torch.equal(layer(spread(mesh, x, cut)).full_tensor(), x + table[:LENGTH])
 
 
+@many_devices("PyTorch", "`DTensor` tokens: gradients of `Learned`, whole in every process")
 @check
 def rows_learned_from_distributed_tokens(mesh):
     """Every process has the gradient of the full batch as a plain tensor: the sum of the weights over the batch."""
@@ -106,6 +121,7 @@ def rows_learned_from_distributed_tokens(mesh):
         torch.testing.assert_close(layer.table.grad, x.sum(0), rtol=0, atol=2 * ULP)
 
 
+@many_devices("PyTorch", "`DTensor` scores: `AttentionBias`")
 @check
 def bias_on_distributed_scores(mesh):
     scores = tokens(2, HEADS, LENGTH, LENGTH)
@@ -125,6 +141,7 @@ def plain_tensors_stay_replicated_on_request(mesh):
         layer(scores) + torch.ones(3, 3)
 
 
+@many_devices("PyTorch", "`DTensor` tokens under `torch.compile`")
 @check
 def compiled_with_distributed_tokens(mesh):
     rope, x = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(2, HEADS, LENGTH, HEAD)
@@ -156,6 +173,11 @@ def context_in_parallel(mesh):
         np.testing.assert_allclose(got, wanted[:, :, own], rtol=0, atol=32 * ULP)
 
 
+@many_devices(
+    "PyTorch",
+    "context parallel by hand, `MultiHeadAttention`",
+    line='`positions=shard(…, order="zigzag")`, `key_positions=` of the gathered keys',
+)
 @check
 def attention_with_context_in_parallel(mesh):
     x = tokens(1, LENGTH, WIDTH)
@@ -169,6 +191,11 @@ def attention_with_context_in_parallel(mesh):
             torch.testing.assert_close(got, layer(x, x, x, causal=True)[:, own], rtol=0, atol=16 * ULP)
 
 
+@many_devices(
+    "PyTorch",
+    "PyTorch's `context_parallel`: rotation by sharded positions",
+    line='the positions as one of its `buffers`; `MultiHeadAttention` with `causal="order"`',
+)
 @check
 def context_parallel_of_torch(mesh):
     """PyTorch shards positions like tokens and like `shard`; its attention has no CPU kernel."""
