@@ -25,7 +25,8 @@ from .test_timm import MODELS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests" / "core" / "published"
-SOURCE = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "posenc_core" / "huggingface").rglob("*.py"))
+FILES = [path for path in (ROOT / "posenc_core" / "huggingface").rglob("*") if path.suffix in (".py", ".json")]
+SOURCE = " ".join(path.read_text(encoding="utf-8") for path in FILES)
 WORDS = set(re.findall(r"\w+", SOURCE))
 BROKEN = {"gemma4_assistant", "nougat"}  # transformers itself refuses their defaults
 GRIDS = [(4, 20)]  # wider than a window

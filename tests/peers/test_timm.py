@@ -156,7 +156,7 @@ def test_naflexvit_names_its_arguments_otherwise(kind):
     """Without `rope_type` it has none; timm built axial RoPE for DINOv3 there until 2026."""
     model = {"architecture": "naflexvit_base_patch16_siglip"}
     assert load_rope(model) is None
-    given = {"rope_type": kind, "rope_ref_feat_shape": [16, 16]}
+    given = {"rope_type": kind} | ({"rope_ref_feat_shape": [16, 16]} if kind == "axial" else {})
     shape = {"ref_feat_shape": (16, 16)} if kind == "axial" else {}
     compare(model | {"model_args": given}, {"rope_type": "cat" if kind == "axial" else kind} | shape)
 
