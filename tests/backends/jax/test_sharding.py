@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as Spec
 
 from posenc_backends.jax import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding
 from posenc_backends.jax import flax as modules
-from posenc_core import Alibi, Learned, Rotary, T5Bias, shard
+from posenc_core import Alibi, Learned, PoPE, Rotary, T5Bias, shard
 
 from ...many_devices import many_devices
 from .plain import ULP, WIDTH, rotated, sinusoids, tokens
@@ -129,6 +129,36 @@ def test_shard_map_over_heads_needs_no_positions(mesh):
     layer, spec = RotaryEmbedding(ROTARY, max_len=64), Spec(None, "heads")
     result = jax.jit(jax.shard_map(layer, mesh=mesh, in_specs=spec, out_specs=spec))(X)
     np.testing.assert_allclose(result, TURNED, **NEAR)
+
+
+@many_devices(
+    "JAX",
+    "`shard_map` over the heads of a bias or of rotations that differ by head, with gradients of what is learned",
+    line='`heads=4 * jax.lax.axis_index("heads") + jnp.arange(4)`',
+)
+@pytest.mark.parametrize(
+    "layer",
+    [
+        AttentionBias(Alibi(num_heads=8)),
+        AttentionBias(T5Bias(num_heads=8), key=jax.random.key(0)),
+        RotaryEmbedding(PoPE(head_dim=WIDTH, num_heads=8), max_len=64, key=jax.random.key(0)),
+    ],
+    ids=lambda layer: type(layer.encoding).__name__,
+)
+def test_shard_map_over_heads_takes_a_traced_offset(mesh, layer):
+    x, spec = tokens(2, 8, LENGTH, LENGTH if isinstance(layer, AttentionBias) else WIDTH), Spec(None, "heads")
+
+    def part(layer, x):
+        return layer(x, heads=4 * jax.lax.axis_index("heads") + jnp.arange(4))
+
+    together = jax.jit(jax.shard_map(part, mesh=mesh, in_specs=(Spec(), spec), out_specs=spec))
+    np.testing.assert_allclose(together(layer, x), layer(x), rtol=0, atol=1e-6)
+    gradients = [
+        jax.grad(lambda layer, call=call: (call(layer, x) ** 2).sum(), allow_int=True)(layer)
+        for call in (together, lambda layer, x: layer(x))
+    ]
+    for got, wanted in zip(*map(jax.tree.leaves, gradients), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
 
 
 @many_devices(

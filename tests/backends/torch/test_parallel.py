@@ -337,7 +337,7 @@ def heads_that_the_processes_do_not_divide_are_rejected(mesh):
 
 @many_devices(
     "PyTorch",
-    "layers of local heads and plain tensors (torchtitan, Megatron, vLLM), Ulysses",
+    "layers of local heads and plain tensors (torchtitan, Megatron, vLLM)",
     line="`heads=range(first, first + count)`; for parameters that all processes have, the hook below",
 )
 @check

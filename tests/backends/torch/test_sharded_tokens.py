@@ -194,7 +194,7 @@ def attention_with_context_in_parallel(mesh):
 @many_devices(
     "PyTorch",
     "PyTorch's `context_parallel`: rotation by sharded positions",
-    line='the positions as one of its `buffers`; `MultiHeadAttention` with `causal="order"`',
+    line="the positions as one of its `buffers`",
 )
 @check
 def context_parallel_of_torch(mesh):
