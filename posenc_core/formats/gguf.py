@@ -30,6 +30,10 @@ USED = {f"rope.scaling.{name}" for name in SCALINGS} | {
     "rope.dimension_count", "rope.dimension_count_swa", "rope.dimension_sections", "rope.freq_base",
     "rope.freq_base_swa", "rope.scale_linear", "attention.rope_pattern",  # the last one selects the layers with RoPE
 }  # fmt: skip
+SIZES = {  # which `posenc relayout` needs
+    "embedding_length": "hidden_size", "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads",
+}  # fmt: skip
 LLAMA3 = ((1.0, 4.0), (1.0, 1.0))  # the low and high frequency factors of published models
 MSCALES = {"mscale": 1, "mscale_all_dim": 0}
 BY_HAND, ATTENTION = "make the encoding with its `frequencies`", "it multiplies cos and sin, as `AttentionFactor` does"
@@ -61,7 +65,8 @@ def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:
             {"rope.scaling.original_context_length": kept.get("context_length")},
             f"llama.cpp does not read it for {shown(architecture)} with its other keys",
         )
-    return config | {"own_keys": model.metadata.read_keys({})}
+    sizes = {name: kept[key] for key, name in SIZES.items() if isinstance(kept.get(key), int)}
+    return sizes | config | {"own_keys": model.metadata.read_keys({})}
 
 
 class _Model:

@@ -18,6 +18,7 @@ import safetensors.numpy
 from posenc_backends.cli.relayout.checkpoint import PIECE, relayout_checkpoint
 
 from ..errors import rejects
+from .gguf_writer import write_gguf
 
 RNG = np.random.default_rng(11)
 HIDDEN = 12
@@ -232,7 +233,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_written(changes, words, 
         ("helium", "interleaved_to_half", ("to", "'interleaved_to_half'", "`model_type`", "'helium'", "`--from half`")),
         ("deepseek_v3", "interleaved", ("to", "'interleaved'", "`model_type`", "'deepseek_v3'", "`--from half`")),
         ("unheard_of", "half", ("layout", "`model_type`", "'unheard_of'", "`--from interleaved`", "`--from half`")),
-        (None, "half", ("layout", "`model_type`", "''", "`--from interleaved`", "`--from half`")),
+        (None, "half", ("layout", "a config without a known `model_type`", "`--from interleaved`", "`--from half`")),
     ],
 )
 def test_no_layout_is_guessed(model, to, names, tmp_path):
@@ -263,6 +264,18 @@ def test_names_of_another_release_do_not_have_the_layout_of_transformers(tmp_pat
     assert (tmp_path / "known").read_bytes() == (tmp_path / "out").read_bytes() != source.read_bytes()
     with rejects(ValueError, "layout", "`--from interleaved`", "`--from half`"):
         relayout_checkpoint(save(tmp_path / "hf", layer()), tmp_path / "none", config=params, to="half")
+
+
+def test_a_gguf_file_tells_sizes_and_not_whose_layout_the_weights_have(tmp_path):
+    sizes = {"embedding_length": HIDDEN, "attention.head_count": 4, "attention.head_count_kv": 2}
+    metadata = {f"llama.{name}": value for name, value in {**sizes, "attention.key_length": 8}.items()}
+    config = write_gguf(tmp_path / "model.gguf", {"general.architecture": "llama", **metadata})
+    source = save(tmp_path / "in", layer())
+    for name, given in (("gguf", config), ("json", LLAMA)):
+        relayout_checkpoint(source, tmp_path / name, config=given, to="interleaved", layout="half")
+    assert load(tmp_path / "gguf") == load(tmp_path / "json") != load(source)
+    with rejects(ValueError, "layout", "for a config without a known `model_type`", "`--from half`"):
+        relayout_checkpoint(source, tmp_path / "none", config=config, to="interleaved")
 
 
 @pytest.mark.parametrize("lacking", ["q", "k"])

@@ -25,7 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path, metavar="IN", help="a safetensors file, or the index of several")
     parser.add_argument("target", type=Path, metavar="OUT", help="the file to write, or the folder for several")
     parser.add_argument(
-        "--config", type=Path, required=True, metavar="CONFIG", help="the config.json or params.json of the model"
+        "--config",
+        type=Path,
+        required=True,
+        metavar="CONFIG",
+        help="the config.json, params.json or GGUF file of the model",
     )
     parser.add_argument("--to", choices=("half", "interleaved"), required=True, help="the new layout")
     parser.add_argument("--from", dest="layout", choices=LAYOUTS, help="the present layout (default: by CONFIG)")

@@ -121,9 +121,9 @@ def _layout_before(config: Any, to: Layout, layout: Layout | None) -> Layout:
         check_known(name, value, LAYOUTS)
     model, trained = (None, layout) if layout else trained_layout(config)
     if trained is None:
+        known = f"`model_type` {model!r}, which is unknown" if model else "a config without a known `model_type`"
         raise ValueError(
-            f"`layout` must be given for `model_type` {model!r}, which is unknown: pass `--from interleaved` or "
-            "`--from half`, the layout of the weights."
+            f"`layout` must be given for {known}: pass `--from interleaved` or `--from half`, that of the weights."
         )
     if (trained == "half") != (to == "half"):
         return trained
