@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from .backend import Tensor
 
 
 class AttentionOutput(NamedTuple):
@@ -17,6 +19,6 @@ class AttentionOutput(NamedTuple):
             are not rotated beside a scoring encoding that looks at them.
     """
 
-    result: Any
-    weights: Any = ()
-    cache: Any = ()
+    result: Tensor
+    weights: Tensor = ()
+    cache: Tensor = ()

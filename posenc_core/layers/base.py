@@ -57,6 +57,18 @@ def _signature(cls: type) -> Signature:
     return Signature(list(parameters.values())[1:])
 
 
+class _ClassSignature:
+    """The signature of a class alone: compilers read that of a layer, which is of its calls."""
+
+    def __init__(self, cls: type) -> None:
+        self.signature = _signature(cls)
+
+    def __get__(self, layer: Any, cls: type) -> Signature:
+        if layer is not None:
+            raise AttributeError("__signature__")
+        return self.signature
+
+
 class Documented:
     """A class whose subclasses have the docstring of their first base, and the options of their framework as well.
 
@@ -70,7 +82,7 @@ class Documented:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
-        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
+        cls.__signature__ = _ClassSignature(cls)  # type: ignore[attr-defined]
         if "__init__" in vars(cls):
             cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 

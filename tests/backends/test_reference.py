@@ -41,6 +41,13 @@ def test_signatures_are_those_of_the_layer(name, backend, layer):
             assert re.search(rf"^    .*\b{argument}\b.*: ", documented.text, re.MULTILINE), argument
 
 
+def test_compilers_find_no_argument_of_the_constructor_in_a_call(backend):
+    """`tf.function` and `jax.jit` read the signature of a layer, and give what has a default there."""
+    cls = backend.PositionalEncoding
+    assert {"num_hiddens", "encoding"} <= inspect.signature(cls).parameters.keys()
+    assert not {"num_hiddens", "encoding"} & inspect.signature(cls(8)).parameters.keys()
+
+
 def test_unknown_functions_are_refused(name):
     with pytest.raises(ValueError, match="exports no"):
         runpy.run_path(str(DOCS / "backends.py"))["function"](name, "nothing")

@@ -53,7 +53,8 @@ def test_other_sections_of_timm(given):
 def test_positions_of_timm(kind, indexing):
     config = {
         "architecture": "of_ones_own", "use_rot_pos_emb": True, "rope_type": kind, "embed_dim": 48, "num_heads": 3,
-        "rope_grid_offset": 0.25, "ref_feat_shape": (6, 10),
+        **({"rope_grid_offset": 0.25} if kind in ("cat", "dinov3") else {}),
+        **({"ref_feat_shape": (6, 10)} if kind == "cat" else {}),
         "rope_grid_indexing": "ij" if kind == "mrope" else indexing,
     }  # fmt: skip
     found = timm_positions(config, height=3, width=4)

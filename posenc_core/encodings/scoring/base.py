@@ -177,8 +177,8 @@ class PositionScoring(Scoring):
             ValueError: if an offset is not finite or not below 2**31 in size.
 
         >>> from posenc_core import Alibi
-        >>> Alibi(num_heads=1).bias_by_offset([[0, -1], [-1, -2]]).tolist()
-        [[[0.0, -0.00390625], [-0.00390625, -0.0078125]]]
+        >>> Alibi(num_heads=1).bias_by_offset([[-1, -2], [-3, -4]]).tolist()
+        [[[-0.00390625, -0.0078125], [-0.01171875, -0.015625]]]
         """
         if not self.is_relative:
             raise TypeError(f"`bias_by_offset` needs a bias by offsets, unlike that of {shown(self)}.")
