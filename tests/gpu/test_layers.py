@@ -76,9 +76,7 @@ def test_queries_and_keys_are_one_launch(launches, encoding, seq_axis):
     given = torch.stack([positions] * encoding.num_axes) if encoding.num_axes > 1 else positions
     got = layer(q, k, positions=given, seq_axis=seq_axis)
     assert launches == ENCODINGS[encoding]
-    rows = layer.lookup(q, positions=given, seq_axis=seq_axis) if not encoding.computes_rows else None
-    if rows is None:
-        rows = layer._rows_of_parameters(q, 0, given, seq_axis, encoding)
+    rows = layer.rows(q, 0, given, seq_axis, encoding)
     for x, result, tables_of_x in zip((q, k), got, (rows[:2], rows[-2:]), strict=True):
         cos, sin = (expected.aligned(table, x, seq_axis=seq_axis) for table in tables_of_x)
         expected.same(result, expected.rotate_reference(x, cos, sin, encoding.pairing))
