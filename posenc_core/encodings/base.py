@@ -193,12 +193,14 @@ def num_heads_of(heads: Any) -> int:
 def columns_of_heads(x: Array, heads: Any, axis: int, columns: int = 1) -> Array:
     """Return the columns of some heads on an axis that has several for each."""
     if isinstance(heads, range):
-        taken: Array = x[(*[slice(None)] * axis, slice(heads.start * columns, heads.stop * columns))]
+        index = [slice(None)] * len(x.shape)
+        index[axis] = slice(heads.start * columns, heads.stop * columns)
+        taken: Array = x[tuple(index)]
         return taken
     xp = namespace_of(x)
     within = xp.astype(xp.arange(columns, **beside(heads)), heads.dtype)
-    index = xp.expand_dims(heads, axis=-1) * columns + within
-    return xp.take(x, xp.reshape(index, (-1,)), axis=axis)
+    places = xp.expand_dims(heads, axis=-1) * columns + within
+    return xp.take(x, xp.reshape(places, (-1,)), axis=axis)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -101,7 +101,7 @@ def test_attention_of_some_heads(to_backend, on, encoding):
     for part in parts(on):
         heads = numbers_of(on, part)
         own = slice(heads[0], heads[-1] + 1)
-        tokens = [x[:, own] for x in (q, k, v)]
+        tokens = [x[:, own, :, :] for x in (q, k, v)]
         got = attend(*tokens, position=Placed(encoding, at, at, weights, heads=part), **causal)
         np.testing.assert_allclose(on.backend.to_numpy(got), on.backend.to_numpy(whole)[:, own], rtol=0, atol=2e-6)
 
