@@ -65,9 +65,8 @@ class T5Bias(PositionScoring):
         Raises:
             TypeError, ValueError: if they are not integers below 2**31 in size.
 
-        >>> T5Bias(num_heads=1, num_buckets=8, max_distance=8).bucket_of([[0, 1], [-1, -100]])
-        array([[0, 5],
-               [1, 3]])
+        >>> T5Bias(num_heads=1, num_buckets=8, max_distance=8).bucket_of([[0, 1], [-1, -100]]).tolist()
+        [[0, 5], [1, 3]]
         """
         zero, flat, shape = self._flat_offsets(offsets, None)
         buckets = index_by_offset(self.constants(0)["buckets"], zero, flat, reach=self.max_distance)
