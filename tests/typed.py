@@ -40,7 +40,7 @@ load_rope("config.json").theta  # pyright: ignore[reportUnknownMemberType, repor
 rotate(x, x, x, layout="halves")  # pyright: ignore[reportArgumentType]
 rotate(x, x, x, layout="half").shapes  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
 shard(x, 0, 2, order="zig")  # pyright: ignore[reportCallIssue, reportArgumentType]
-RotaryEmbedding(rotary)(x, position=3)  # pyright: ignore[reportCallIssue]
+RotaryEmbedding(rotary)(x, position=3)  # pyright: ignore[reportArgumentType]
 MultiHeadAttention(8, 2)(x, x, x, causal="yes")  # pyright: ignore[reportArgumentType]
 """
 

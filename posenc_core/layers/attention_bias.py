@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from .._array_api.checks import check_broadcasts, check_rank, check_width, is_specialized, is_static, shown
 from .._array_api.namespace import in_float32, namespace_of, shape_of
@@ -42,7 +42,15 @@ class AttentionBias(BaseLayer):
     encoding: Any  # Scoring
     learned_shapes: frozenset[tuple[str, tuple[int, ...]]]
     offset_table: OffsetTable | None = None
-    call_arguments = ("scores", "start", "query_positions", "key_positions", "q", "k", "heads")
+    call_arguments: ClassVar[tuple[str, ...]] = (
+        "scores",
+        "start",
+        "query_positions",
+        "key_positions",
+        "q",
+        "k",
+        "heads",
+    )
 
     def __init__(self, encoding: Scoring, **native: Any) -> None:
         check_encoding(encoding, Scoring, "a scoring")

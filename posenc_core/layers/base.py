@@ -61,7 +61,7 @@ class _ClassSignature:
     """The signature of a class alone: compilers read that of a layer, which is of its calls."""
 
     def __init__(self, cls: type) -> None:
-        self.signature = _signature(cls)
+        self.signature: Signature = _signature(cls)
 
     def __get__(self, layer: Any, cls: type) -> Signature:
         if layer is not None:
@@ -78,13 +78,14 @@ class Documented:
 
     #: The names of the arguments of a call.
     call_arguments: ClassVar[tuple[str, ...]] = ()
+    __signature__: ClassVar[_ClassSignature]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
-        cls.__signature__ = _ClassSignature(cls)  # type: ignore[attr-defined]
+        cls.__signature__ = _ClassSignature(cls)
         if "__init__" in vars(cls):
-            cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
+            type.__setattr__(cls, "__init__", explained(vars(cls)["__init__"]))
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; raise if arrays of the layer would belong to another one than it then names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from .._array_api.checks import (
     check_broadcasts,
@@ -98,7 +98,7 @@ class MultiHeadAttention(Documented):
     rotary_layer: Callable[..., RotaryEmbedding]
     scoring_layer: Callable[..., AttentionBias]
     scaling_layer: Callable[..., QueryScaling]
-    call_arguments = (
+    call_arguments: ClassVar[tuple[str, ...]] = (
         "queries", "keys", "values", "valid_lens", "start", "positions", "key_positions", "mask", "causal", "cache",
         "weights", "heads",
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class PositionalEncoding(TableLayer):
     encoding: Any  # Additive
     combine: Any  # Combine
     dropout: Any
-    call_arguments = ("x", "start", "positions")
+    call_arguments: ClassVar[tuple[str, ...]] = ("x", "start", "positions")
 
     def __init__(
         self,

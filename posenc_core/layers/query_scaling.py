@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from .._array_api.checks import check_integer
 from .._array_api.namespace import aligned, in_float32
@@ -42,7 +42,7 @@ class QueryScaling(TableLayer):
     """
 
     encoding: Any  # QueryEncoding
-    call_arguments = ("q", "start", "positions", "heads")
+    call_arguments: ClassVar[tuple[str, ...]] = ("q", "start", "positions", "heads")
 
     def __init__(self, encoding: QueryEncoding, *, max_len: int | None = None, **native: Any) -> None:
         check_encoding(encoding, QueryEncoding, "a `QueryScale` or `LearnedQueryScale`, the")

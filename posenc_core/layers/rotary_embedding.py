@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -54,7 +54,16 @@ class RotaryEmbedding(TableLayer):
 
     encoding: Any  # QueryKeyEncoding
     seq_axis: int
-    call_arguments = ("q", "k", "start", "positions", "seq_axis", "seq_len", "cos_sin", "heads")
+    call_arguments: ClassVar[tuple[str, ...]] = (
+        "q",
+        "k",
+        "start",
+        "positions",
+        "seq_axis",
+        "seq_len",
+        "cos_sin",
+        "heads",
+    )
 
     def __init__(
         self, encoding: QueryKeyEncoding, *, max_len: int | None = None, seq_axis: int = -2, **native: Any
