@@ -89,8 +89,7 @@ class Documented:
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; raise if arrays of the layer would belong to another one than it then names."""
-        if name in FIXED:
-            before = getattr(self, name, value)
+        if name in FIXED and (before := getattr(self, name, value)) is not value:
             # another layer of the same encoding may take the place of a part, as a wrapper of it does
             own, new = [getattr(x, "encoding", x) if hasattr(x, "backend") else x for x in (before, value)]
             if type(own) is not type(new) or own != new:
