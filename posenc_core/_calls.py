@@ -60,9 +60,10 @@ def explain_unknown(
         place = next((place for place, names in elsewhere.items() if own in names), None)
         if place is not None:
             return f"{got}; give `{own}`{_note(own, name)} {place}, got {shown(value)}."
-    field, holder = next((own for own in words if own in FIELDS), None), {"encoding", "position"} & set(known)
-    if field is not None and holder:
-        return f"{got}; it is `{field}` of its `{holder.pop()}`, an encoding such as `Rotary`, got {shown(value)}."
+    field = next((own for own in words if own in FIELDS), None)
+    encoding = next((argument for argument in ("encoding", "position") if argument in known), None)
+    if field is not None and encoding is not None:
+        return f"{got}; it is `{field}` of its `{encoding}`, an encoding such as `Rotary`, got {shown(value)}."
     near = get_close_matches(name, known, n=3, cutoff=0.6) or known
     return f"{got}, but {', '.join(near)}; got {shown(value)}."
 

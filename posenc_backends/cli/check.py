@@ -176,12 +176,13 @@ def _name_layout_of_attention(result: CheckResult, config: Path) -> CheckResult:
     from posenc_core.huggingface.config import read
     from posenc_core.huggingface.load_layers import group_layers
 
-    rotary: Any = next(group.rotary for group in group_layers(read(config))[0] if group.rotary is not None)
-    is_half = rotary.layout == "half"
+    attention: Any = next(group.rotary for group in group_layers(read(config))[0] if group.rotary is not None)
+    indexer: Any = result.encoding
+    is_half = attention.layout == "half"
+    if is_half == (indexer.layout == "half"):
+        return result
     named = (
-        replace(one, name=one.name.replace(SWAPPED, OF_ATTENTION))
-        if ("'half'" in one.description) is is_half is not (result.encoding.layout == "half")  # type: ignore[attr-defined]
-        else one
+        replace(one, name=one.name.replace(SWAPPED, OF_ATTENTION)) if ("'half'" in one.description) == is_half else one
         for one in result.mistakes
     )
     return replace(result, mistakes=tuple(named))

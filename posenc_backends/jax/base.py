@@ -15,13 +15,12 @@ from jax import numpy as jnp
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
 from posenc_core.layers import Backend
+from posenc_core.layers.base import PROJECTIONS
 
 from . import module
 from .backend import BACKEND, from_numpy
 from .module import normal, split
 from .namespace import is_recorded
-
-PROJECTIONS = ("W_q", "W_k", "W_v", "W_o")
 
 
 @dataclass(frozen=True)

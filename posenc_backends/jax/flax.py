@@ -34,6 +34,7 @@ from jax import numpy as jnp
 from posenc_core import layers
 from posenc_core.encodings import Encoding
 from posenc_core.layers import Backend
+from posenc_core.layers.base import POSITION_LAYERS, PROJECTIONS
 
 from . import base
 from .backend import JaxBackend
@@ -94,7 +95,7 @@ class Module(base.Prepared, nnx.Module):
         own = {"rngs": _checked(rngs, is_needed=True), "param_dtype": param_dtype}
         of_last = {name.removeprefix("out_"): linear.pop(name) for name in [*linear] if name.startswith("out_")}
         linear |= own
-        parts = dict.fromkeys(("rotary", "scoring", "scaling"), own) | dict.fromkeys(base.PROJECTIONS, linear)
+        parts = dict.fromkeys(POSITION_LAYERS, own) | dict.fromkeys(PROJECTIONS, linear)
         return {**parts, "W_o": {**linear, **of_last}}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from posenc_core import layers
+from posenc_core.layers.base import POSITION_LAYERS, PROJECTIONS
 
 from .base import Layer, Module
 
@@ -24,7 +25,7 @@ class QueryScaling(layers.QueryScaling, Layer):
 
 
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
-    children = ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring", "scaling")
+    children = (*PROJECTIONS, *POSITION_LAYERS)
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling

@@ -13,12 +13,12 @@ import keras
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
 from posenc_core.layers import Backend
+from posenc_core.layers.base import PROJECTIONS
 from posenc_core.layers.encoding_bytes import Encodings, to_bytes
 
 from .backend import BACKEND, from_numpy, within
 from .state import ENCODING_KEY, check_encoding
 
-PROJECTIONS = ("W_q", "W_k", "W_v", "W_o")
 OF_PROJECTIONS = tuple(
     f"{what}_{how}" for how in ("initializer", "regularizer", "constraint") for what in ("kernel", "bias")
 )

@@ -19,6 +19,7 @@ from posenc_core._array_api.namespace import in_float32
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
 from posenc_core.layers import Backend
+from posenc_core.layers.base import POSITION_LAYERS, PROJECTIONS
 
 from .backend import BACKEND, adopted
 from .state import EncodingTag
@@ -149,7 +150,7 @@ class Block(gluon.HybridBlock):
     backend: Backend = BACKEND
     dtype = "float32"
     dropout: nn.Dropout
-    method: ClassVar[str]  # the name of the core's, which a call runs
+    method: ClassVar[str]  # from the core's class
     inputs: ClassVar[tuple[str, ...]]  # the arguments that are inputs of the layer's own graph
     view: ClassVar[type[View]]
     graph_inputs: Callable[..., tuple[Any, ...]]  # (**arguments) -> the inputs of the graph, after all checks of a call
@@ -221,9 +222,8 @@ class Block(gluon.HybridBlock):
     def part_options(self, **options: Any) -> dict[str, dict[str, Any]]:
         """Return this block as the `parent` of each part, whose name is its prefix, and the initializers."""
         given = {name: option for name, option in options.items() if name.endswith("_initializer")}
-        names = ("W_q", "W_k", "W_v", "W_o", "rotary", "scoring", "scaling")
-        own = {name: {"parent": self, "prefix": f"{name}_"} for name in names}
-        return {name: {**part, **given} if name.startswith("W_") else part for name, part in own.items()}
+        own = {name: {"parent": self, "prefix": f"{name}_"} for name in (*PROJECTIONS, *POSITION_LAYERS)}
+        return {name: {**part, **given} if name in PROJECTIONS else part for name, part in own.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all but what was compiled and the lock, which cannot be copied."""

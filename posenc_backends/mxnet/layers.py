@@ -19,7 +19,7 @@ from .symbolic import views
 
 class PositionalEncoding(layers.PositionalEncoding, Layer):
     view = views.PositionalEncodingView
-    method, inputs = "add", ("x",)
+    inputs = ("x",)
     __call__ = called(layers.PositionalEncoding.add)
 
     def graph_inputs(self, x: Any, **_: Any) -> tuple[Any, ...]:
@@ -30,7 +30,7 @@ class PositionalEncoding(layers.PositionalEncoding, Layer):
 
 class RotaryEmbedding(layers.RotaryEmbedding, Layer):
     view = views.RotaryEmbeddingView
-    method, inputs = "rotate", ("q", "k")
+    inputs = ("q", "k")
     __call__ = called(layers.RotaryEmbedding.rotate)
 
     def has_graph(self, arguments: dict[str, Any]) -> bool:
@@ -64,7 +64,7 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
 
 class AttentionBias(layers.AttentionBias, Layer):
     view = views.AttentionBiasView
-    method, inputs = "bias", ("scores", "q", "k")
+    inputs = ("scores", "q", "k")
     __call__ = called(layers.AttentionBias.bias)
 
     def graph_inputs(self, scores: Any, q: Any, k: Any, **_: Any) -> tuple[Any, ...]:
@@ -88,7 +88,7 @@ class AttentionBias(layers.AttentionBias, Layer):
 
 class QueryScaling(layers.QueryScaling, Layer):
     view = views.QueryScalingView
-    method, inputs = "scale", ("q",)
+    inputs = ("q",)
     __call__ = called(layers.QueryScaling.scale)
 
     def graph_inputs(self, q: Any, **_: Any) -> tuple[Any, ...]:
@@ -99,7 +99,7 @@ class QueryScaling(layers.QueryScaling, Layer):
 
 class MultiHeadAttention(layers.MultiHeadAttention, Block):
     view = views.MultiHeadAttentionView
-    method, inputs = "attend", ("queries", "keys", "values", "valid_lens", "causal")
+    inputs = ("queries", "keys", "values", "valid_lens", "causal")
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling

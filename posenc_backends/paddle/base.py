@@ -13,6 +13,7 @@ from paddle.utils import unique_name
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Parameter, Tables
 from posenc_core.layers import Backend
+from posenc_core.layers.base import POSITION_LAYERS, PROJECTIONS
 from posenc_core.layers.inputs import learned_by
 
 from .backend import BACKEND, adopted, sized
@@ -61,8 +62,8 @@ class Module(nn.Layer):
         """Return how the parameters of each part are made."""
         position = {"weight_attr": weight_attr}
         projection = {**position, "bias_attr": bias_attr}
-        parts = dict.fromkeys(("rotary", "scoring", "scaling"), position)
-        return {**dict.fromkeys(("W_q", "W_k", "W_v", "W_o"), projection), **parts}
+        parts = dict.fromkeys(POSITION_LAYERS, position)
+        return {**dict.fromkeys(PROJECTIONS, projection), **parts}
 
     def set_state_dict(self, state_dict: Mapping[str, Any], use_structured_name: bool = True) -> Any:
         """Load a state as every layer does; Paddle calls this for the outermost layer only.

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.base import Tables
 from posenc_core.layers import Backend
+from posenc_core.layers.base import POSITION_LAYERS, PROJECTIONS
 
 from . import state
 from .backend import BACKEND, from_numpy, unwrapped
@@ -53,8 +54,8 @@ class Module(nn.Module):
     def part_options(self, *, persistent: bool = False, **factory: Any) -> dict[str, dict[str, Any]]:
         """Return `device` and `dtype` for all parts, `persistent` for the layers of positions inside attention."""
         layers = {"persistent": persistent, **factory}
-        parts = dict.fromkeys(("rotary", "scoring", "scaling"), layers)
-        return {**dict.fromkeys(("W_q", "W_k", "W_v", "W_o"), factory), **parts}
+        parts = dict.fromkeys(POSITION_LAYERS, layers)
+        return {**dict.fromkeys(PROJECTIONS, factory), **parts}
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -42,15 +42,7 @@ class AttentionBias(BaseLayer):
     encoding: Any  # Scoring
     learned_shapes: frozenset[tuple[str, tuple[int, ...]]]
     offset_table: OffsetTable | None = None
-    call_arguments: ClassVar[tuple[str, ...]] = (
-        "scores",
-        "start",
-        "query_positions",
-        "key_positions",
-        "q",
-        "k",
-        "heads",
-    )
+    method: ClassVar[str] = "bias"
 
     def __init__(self, encoding: Scoring, **native: Any) -> None:
         check_encoding(encoding, Scoring, "a scoring")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         """Return a decorator of `__call__`, which every framework passes on to `method`: editors complete calls."""
 
 
+PROJECTIONS = ("W_q", "W_k", "W_v", "W_o")  # of attention
+POSITION_LAYERS = ("rotary", "scoring", "scaling")  # likewise
 FIXED = frozenset({  # attributes that tables, parts or parameters of a layer were made for
     "bias", "combine", "encoding", "is_shared", "learned", "learned_shapes", "max_len", "num_heads", "num_hiddens",
     "num_kv_heads", "persistent", "position", "query_scale", "rotary", "rotates_in_attention", "scaling",
@@ -76,8 +78,8 @@ class Documented:
     that say what a layer is do not change. Arguments that a layer does not take are explained in one sentence.
     """
 
-    #: The names of the arguments of a call.
-    call_arguments: ClassVar[tuple[str, ...]] = ()
+    #: The name of the method that a call of the layer runs.
+    method: ClassVar[str]
     __signature__: ClassVar[_ClassSignature]
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -100,7 +102,7 @@ class Documented:
         """Raise TypeError for arguments that a call does not take."""
         name, value = next(iter(unknown.items()))
         elsewhere = {"when the layer is made": signature(type(self)).parameters}
-        raise TypeError(explain_unknown(type(self).__name__, name, value, self.call_arguments, elsewhere))
+        raise TypeError(explain_unknown(type(self).__name__, name, value, call_arguments(type(self)), elsewhere))
 
     def dropout_with(self, native: Mapping[str, Any]) -> Dropout | None:
         """Return the dropout of a call with options of its own; raise TypeError if there are none of these names."""
@@ -116,6 +118,12 @@ class Documented:
         return dropout
 
 
+def call_arguments(cls: type[Documented]) -> list[str]:
+    """Return the names of the arguments of a call, without those of the framework's own."""
+    _, *parameters = signature(getattr(cls, cls.method)).parameters.values()
+    return [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+
+
 def explained(init: Callable[..., None]) -> Callable[..., None]:
     """Return a constructor of a layer that explains what is wrong with its arguments."""
 
@@ -128,7 +136,7 @@ def explained(init: Callable[..., None]) -> Callable[..., None]:
             takes_more, text = any(one.kind == one.VAR_KEYWORD for one in known.values()), str(error)
             is_wrong = {name: not takes_more or bool(ours(name)) or f"'{name}'" in text for name in named}
             told = {name: x for name, x in named.items() if name in known or is_wrong[name]}
-            reason = explain_call(kind.__name__, known, given, told, {"in the call": kind.call_arguments})
+            reason = explain_call(kind.__name__, known, given, told, {"in the call": call_arguments(kind)})
             if reason is None:
                 raise
             raise reason from error

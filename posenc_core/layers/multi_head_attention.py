@@ -30,7 +30,7 @@ from .attention_bias import AttentionBias
 from .attention_checks import as_pair, check_attention, check_query_scale
 from .attention_output import AttentionOutput
 from .backend import Backend, Given, Tensor
-from .base import Documented
+from .base import PROJECTIONS, Documented
 from .heads import ALL_HEADS, Heads, PartOfHeads, parse_heads
 from .inputs import as_integers, check_valid_lens, host_values
 from .positional_encoding import check_dropout
@@ -98,10 +98,7 @@ class MultiHeadAttention(Documented):
     rotary_layer: Callable[..., RotaryEmbedding]
     scoring_layer: Callable[..., AttentionBias]
     scaling_layer: Callable[..., QueryScaling]
-    call_arguments: ClassVar[tuple[str, ...]] = (
-        "queries", "keys", "values", "valid_lens", "start", "positions", "key_positions", "mask", "causal", "cache",
-        "weights", "heads",
-    )  # fmt: skip
+    method: ClassVar[str] = "attend"
 
     def __init__(  # noqa: PLR0913 - all that can be said of a layer
         self,
@@ -129,7 +126,7 @@ class MultiHeadAttention(Documented):
         self.position = encodings if len(encodings) > 1 else encodings[0] if encodings else None
         narrow = self.num_kv_heads * num_hiddens // num_heads
         parts = self.part_options(**native)
-        for name, out in (("W_q", num_hiddens), ("W_k", narrow), ("W_v", narrow), ("W_o", num_hiddens)):
+        for name, out in zip(PROJECTIONS, (num_hiddens, narrow, narrow, num_hiddens), strict=True):
             setattr(self, name, self.backend.linear(num_hiddens, out, bias, **parts.get(name, {})))
         self.dropout = self.backend.dropout(dropout)
         rotary = scoring = scaling = None

@@ -44,7 +44,7 @@ class PositionalEncoding(TableLayer):
     encoding: Any  # Additive
     combine: Any  # Combine
     dropout: Any
-    call_arguments: ClassVar[tuple[str, ...]] = ("x", "start", "positions")
+    method: ClassVar[str] = "add"
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ class QueryScaling(TableLayer):
     """
 
     encoding: Any  # QueryEncoding
-    call_arguments: ClassVar[tuple[str, ...]] = ("q", "start", "positions", "heads")
+    method: ClassVar[str] = "scale"
 
     def __init__(self, encoding: QueryEncoding, *, max_len: int | None = None, **native: Any) -> None:
         check_encoding(encoding, QueryEncoding, "a `QueryScale` or `LearnedQueryScale`, the")

@@ -54,16 +54,7 @@ class RotaryEmbedding(TableLayer):
 
     encoding: Any  # QueryKeyEncoding
     seq_axis: int
-    call_arguments: ClassVar[tuple[str, ...]] = (
-        "q",
-        "k",
-        "start",
-        "positions",
-        "seq_axis",
-        "seq_len",
-        "cos_sin",
-        "heads",
-    )
+    method: ClassVar[str] = "rotate"
 
     def __init__(
         self, encoding: QueryKeyEncoding, *, max_len: int | None = None, seq_axis: int = -2, **native: Any

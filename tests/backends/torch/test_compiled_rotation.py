@@ -15,7 +15,15 @@ pytestmark = [  # warnings of PyTorch about itself
     pytest.mark.filterwarnings("ignore:`torch._prims_common.check"),
 ]
 HALF = (torch.bfloat16, torch.float16)
-SLOW = pytest.mark.slow  # another pair has this layout or transform, and another this dtype
+
+
+def pairs(first, second):
+    """Return each pair of values as parameters, every other one slow: others have its first value and its second."""
+    return [
+        pytest.param(one, two, marks=[pytest.mark.slow] if (row + column) % 2 else [])
+        for row, one in enumerate(first)
+        for column, two in enumerate(second)
+    ]
 
 
 def compile_whole(function, **options):
@@ -137,14 +145,7 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        pytest.param(name, dtype, marks=[SLOW] if (number + is_float) % 2 else [])
-        for number, name in enumerate(TRANSFORMS)
-        for is_float, dtype in enumerate([torch.bfloat16, torch.float32])
-    ],
-)
+@pytest.mark.parametrize(("name", "dtype"), pairs(TRANSFORMS, [torch.bfloat16, torch.float32]))
 @pytest.mark.usefixtures("everything_is_large")
 def test_transformed_code_is_right(name, dtype):
     transform = TRANSFORMS[name]
@@ -161,15 +162,7 @@ def test_transformed_code_is_right(name, dtype):
 
 
 @pytest.mark.parametrize(
-    ("layout", "dtype"),
-    [
-        ("half", torch.bfloat16),
-        ("interleaved", torch.float32),
-        ("interleaved_to_half", torch.bfloat16),
-        pytest.param("half", torch.float32, marks=SLOW),
-        pytest.param("interleaved", torch.bfloat16, marks=SLOW),
-        pytest.param("interleaved_to_half", torch.float32, marks=SLOW),
-    ],
+    ("layout", "dtype"), pairs(["half", "interleaved", "interleaved_to_half"], [torch.bfloat16, torch.float32])
 )
 @pytest.mark.usefixtures("everything_is_large")
 def test_large_results_are_written_by_the_kernel(layout, dtype):
@@ -260,17 +253,7 @@ def test_few_tokens_have_few_guards(guards):
     assert guards(lambda x: layer(x, start=7), many) > guards(lambda x: layer(x, start=7), many[:3]) + 20
 
 
-@pytest.mark.parametrize(
-    ("layout", "dtype"),
-    [
-        ("half", torch.bfloat16),
-        ("interleaved", torch.float16),
-        ("half", torch.float32),
-        pytest.param("interleaved", torch.bfloat16, marks=SLOW),
-        pytest.param("half", torch.float16, marks=SLOW),
-        pytest.param("interleaved", torch.float32, marks=SLOW),
-    ],
-)
+@pytest.mark.parametrize(("layout", "dtype"), pairs(["half", "interleaved"], [*HALF, torch.float32]))
 def test_bits_of_few_tokens_are_those_of_eager_code(layout, dtype):
     layer, given = RotaryEmbedding(Rotary(head_dim=32, layout=layout), max_len=64), numbers(2, 9, 16)
     x, weights = numbers(2, 3, 9, 32, dtype=dtype), numbers(2, 3, 9, 32, dtype=dtype)

@@ -258,7 +258,7 @@ POSITIONS = [
 ]
 
 
-@many_devices("PyTorch", "tensor parallel `MultiHeadAttention`, every `position`, forward and backward")
+@many_devices("PyTorch", "tensor parallel `MultiHeadAttention`, every `position` of one axis, forward and backward")
 @check
 def heads_in_parallel(mesh):
     """Each process has the projections of its own heads, and what the encoding learns, which all share."""
@@ -290,7 +290,9 @@ def heads_in_parallel_with_masks(mesh):
         reference.zero_grad()
 
 
-@many_devices("PyTorch", "tensor parallel `MultiHeadAttention` under `torch.compile`")
+@many_devices(
+    "PyTorch", "tensor parallel `MultiHeadAttention` under `torch.compile`, with `LearnedRotary` and `T5Bias`"
+)
 @check
 def heads_in_parallel_compiled(mesh):
     x = torch.randn(2, LENGTH, WIDTH)
