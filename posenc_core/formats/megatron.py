@@ -5,7 +5,6 @@ Source: `megatron/training/arguments.py` and `megatron/core/models/common/embedd
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from argparse import Namespace
@@ -14,21 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from .._array_api.checks import shown
-from .values import (
-    MOST_LAYERS,
-    SHOWN,
-    Config,
-    Reader,
-    choice,
-    flag,
-    integer,
-    layer_count,
-    number,
-    numbers,
-    refuse,
-    skip_layers,
-    warn,
-)
+from .megatron_layers import LAYERS, SPARSE, VARIANT, read_layers
+from .values import SHOWN, Config, Reader, choice, flag, integer, number, numbers, refuse, warn
 
 TYPES = ("learned_absolute", "rope", "yarn", "mrope", "relative", "none")
 FLAGS = (
@@ -42,7 +28,6 @@ YARN = {  # with ordinary attention and with multi-head latent attention
     "yarn_beta_fast": "beta_fast",
     "yarn_beta_slow": "beta_slow",
 }
-VARIANT, LINEAR_LAYERS = "experimental_attention_variant", "linear_attention_freq"
 INDEXER = {  # of sparse attention
     "dsa_indexer_head_dim": "index_head_dim",
     "dsa_indexer_topk_freq": "index_topk_freq",
@@ -55,7 +40,7 @@ MARKS = {  # that no other format has
     "yarn_original_max_position_embeddings",
 }  # fmt: skip
 USED = {*FLAGS, *SIZES, *MARKS, *YARN, *YARN.values(), *SCALES, "position_embedding_type", "rope_type", "mrope_section",
-        "rope_scaling_factor", VARIANT, LINEAR_LAYERS, *INDEXER, "mtp_num_layers"}  # fmt: skip
+        "rope_scaling_factor", *INDEXER, *LAYERS}  # fmt: skip
 HARMLESS = re.compile(r"(apply|no)_rope_fusion|fused_single_qkv_rope")
 ROTARY = re.compile(r"(?<!p)rope|rotary|yarn|theta")
 CHOSEN = {"rope_scaling_factor": 8.0, LINEAR: None, "use_rope_scaling": False, "rotary_interleaved": False}
@@ -66,7 +51,7 @@ DEFAULTS = {  # of the command line, which a namespace has whether they are read
     "yarn_correction_range_round_to_int": True, "rope_type": "rope", LINEAR: 1,
     "dsa_indexer_topk_freq": 1, "dsa_indexer_skip_topk_offset": 0,
 }  # fmt: skip
-_OPTION = re.compile(r"--(position-embedding-type|rotary-|use-rotary|use-rope-scaling|multi-latent)")
+_OPTION = re.compile(r"--(position-embedding-type|rotary-|use-rotary|use-rope-scaling|multi-latent|hybrid-)")
 
 
 def is_megatron(content: Config) -> bool:
@@ -151,27 +136,27 @@ def _config(given: Config) -> dict[str, Any]:
     for key, value in given.items():
         if ROTARY.search(key) and key not in USED and not HARMLESS.fullmatch(key) and value not in (None, False):
             raise ValueError(f"`{key}` is unknown, got {shown(value)}: leave it out if it changes no angle.")
-    latent = flag(given, "multi_latent_attention")
+    layers, symbols, latent = read_layers(given)
     kind = _kind(given, latent=latent)
-    layers = _layers(given) | {"mtp_num_layers": layer_count(given, "mtp_num_layers", minimum=0)}
-    if str(given.get(VARIANT)).startswith("g"):  # gated delta net
-        layers["no_rope_layers"] = _attention_layers(given, layers)
     if kind is None or not any(layers.get("no_rope_layers", (1,))):
         layers.pop("no_rope_layers", None)
         return layers | {"use_rope": False}
     rope = {"rope_theta": number(given, "rotary_base", 10000, above=1)}
     rope |= {"yarn": _yarn, "mrope": _sections, "rope": _rope}[kind](given, latent)
     config = layers | _head(given, latent=latent) | {"rope_parameters": rope} | _layout(given, kind, latent=latent)
-    return config | (_indexer(given) if latent and given.get(VARIANT) == "dsa" else {})
+    is_sparse = SPARSE in symbols or (latent and given.get(VARIANT) == "dsa")
+    return config | (_indexer(given, symbols) if is_sparse else {})
 
 
-def _indexer(given: Config) -> dict[str, Any]:
+def _indexer(given: Config, symbols: str) -> dict[str, Any]:
     """Return the keys of DeepSeek-V3.2; of its numbers of layers, 0 is as 1 here."""
     sizes = {name: integer(given, key, minimum=0) for key, name in INDEXER.items()}
-    kept = {name: max(size, 1) for name, size in sizes.items() if size is not None}
+    kept = {"index_skip_topk_offset": 1} | {name: max(size, 1) for name, size in sizes.items() if size is not None}
+    step, first = kept.get("index_topk_freq", 1), kept["index_skip_topk_offset"]
+    own = [symbol in SPARSE and not max(number - first, 0) % step for number, symbol in enumerate(symbols, 1)]
+    types = {"indexer_types": ["full" if one else "shared" for one in own]} if symbols else {}
     interleaved = flag(given, "dsa_indexer_rope_interleaved")
-    offset = {"index_skip_topk_offset": 1}
-    return offset | kept | {"model_type": "deepseek_v32", "indexer_rope_interleave": interleaved}
+    return kept | types | {"model_type": "deepseek_v32", "indexer_rope_interleave": interleaved}
 
 
 def _kind(given: Config, *, latent: bool) -> str | None:
@@ -192,71 +177,6 @@ def _kind(given: Config, *, latent: bool) -> str | None:
         refuse(given, {"rope_type": "rope"}, "must be 'rope' without `multi_latent_attention`")
         return kind
     return None
-
-
-def _layers(given: Config) -> dict[str, Any]:
-    """Return the number of layers, and 0 for each that `no_rope_freq` leaves without RoPE; of an integer, each n-th."""
-    count, value = layer_count(given, "num_layers"), given.get("no_rope_freq")
-    layers = _evaluate(value) if isinstance(value, str) else value
-    if isinstance(layers, bool) or not isinstance(layers, int | list | tuple | None):
-        raise TypeError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
-    counted = {} if count is None else {"num_hidden_layers": count}
-    if isinstance(layers, list | tuple):
-        if not all(layer in (0, 1) for layer in layers):
-            raise ValueError(f"`no_rope_freq` must be an integer or a list of 0 and 1, got {shown(value)}.")
-        if layers and count is not None and len(layers) != count:
-            raise ValueError(f"`no_rope_freq` must have a number for each of the {count} layers, got {len(layers)}.")
-        rotated = {"no_rope_layers": [1 - layer for layer in layers]} if any(layers) else {}
-        return rotated | {"num_hidden_layers": len(layers)} if layers else counted
-    if layers is not None:
-        integer({"no_rope_freq": layers}, "no_rope_freq", minimum=0)
-    if not layers:
-        return counted
-    if count is None and layers > 1:
-        return {"no_rope_layer_interval": layers}
-    return counted | {"no_rope_layers": skip_layers(count or 1, layers)}
-
-
-def _attention_layers(given: Config, layers: Config) -> list[int]:
-    """Return 1 for each layer with RoPE; of an integer, each n-th is not of linear attention, which has none."""
-    count, value = layers.get("num_hidden_layers"), given.get(LINEAR_LAYERS)
-    linear = _evaluate(value, LINEAR_LAYERS) if isinstance(value, str) else value
-    if isinstance(linear, int) and not isinstance(linear, bool) and linear > 0 and count:
-        linear = skip_layers(count, linear)
-    if not isinstance(linear, list) or len(linear) != count or not all(layer in (0, 1) for layer in linear):
-        raise ValueError(
-            f"`{LINEAR_LAYERS}` must be an integer or have 0 or 1 for each of `num_layers`, got {shown(value)}."
-        )
-    rotated = layers.get("no_rope_layers", [1] * len(linear))
-    return [int(one and not other) for one, other in zip(rotated, linear, strict=True)]
-
-
-def _evaluate(text: str, key: str = "no_rope_freq") -> list[Any]:
-    """Return the list that an expression of lists, such as `([0]*3+[1]*1)*2`, stands for.
-
-    Raises:
-        ValueError: if it is another expression, or has more than `MOST_LAYERS` numbers.
-    """
-
-    def value(node: ast.AST) -> Any:
-        match node:
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.List(elts=items):
-                return [value(item) for item in items]
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                return value(left) + value(right)
-            case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant(value=int(times))) if times <= MOST_LAYERS:
-                repeated = value(left) * times
-                if len(repeated) <= MOST_LAYERS:
-                    return repeated
-        raise ValueError
-
-    try:
-        found = value(ast.parse(text, mode="eval").body)
-        return found if isinstance(found, list) else [found]
-    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f"`{key}` must be an integer or a list of 0 and 1, got {shown(text)}.") from None
 
 
 def _head(given: Config, *, latent: bool) -> dict[str, Any]:

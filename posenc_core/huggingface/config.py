@@ -26,7 +26,10 @@ from .facts.records import Model
 ROPES = ("rope_parameters", "rope_scaling")
 BASES = ("rope_theta", "rotary_emb_base", "rotary_embedding_base", "global_rope_theta")
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta", "compress_rope_theta")
-SHARES = ("partial_rotary_factor", "rotary_pct", "rotary_emb_fraction", "rotary_percentage")
+SHARES = (
+    "partial_rotary_factor", "rotary_pct", "rotary_emb_fraction", "rotary_percentage", "rope_pct", "rope_percent",
+    "rope_percentage",
+)  # fmt: skip
 WIDTHS = ("rotary_dim", "rotary_emb_dim", "attn_rotary_emb", "rope_dim")
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length")
 
@@ -65,6 +68,8 @@ HARMLESS = {"ignore_keys_at_rope_validation"}  # names of keys for a validator o
 REFUSED = {  # what the key does, and how to write it
     "use_dynamic_ntk": "scales the frequencies by the length of the prompt: make an `NTKAlpha` for a length, with the "
     "alpha 2 ** ceil(log2(length / seq_length) + 1) - 1",
+    "rotary_scaling_factor": "scales the base in prompts longer than `max_trained_positions`: make a `DynamicNTK` with "
+    "this factor and that length",
     "position_encoding_2d": "gives each half of a head positions of its own: make an `AxialRotary` with the "
     "arrangement 'blocks'",
     "video_rope": "orders the axes: write it as the `rope_type` of the RoPE parameters",

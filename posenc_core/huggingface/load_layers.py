@@ -235,7 +235,8 @@ def index_types(text: dict[str, Any]) -> tuple[str | None, ...] | None:
         of_kind = {*range(first, count, step), *(index % count for index in pattern.also)}
         if (given := text.get(pattern.indices)) is not None:
             of_kind = set(check_items(pattern.indices, given, int, "indices of layers"))
-        return tuple(pattern.kind if index in of_kind else pattern.others for index in range(count))
+        more = {index: name for name, start in pattern.more.items() for index in range(start, count, step)}
+        return tuple(pattern.kind if index in of_kind else more.get(index, pattern.others) for index in range(count))
     if model.no_rope_interval is not None or len(kinds) < 2:
         return (next(iter(kinds), None),) * count
     return None

@@ -18,7 +18,7 @@ from posenc_core.huggingface.facts.parts import WHOLES
 from posenc_core.huggingface.load_position import FACTS
 from posenc_core.huggingface.timm import timm_positions
 from posenc_core.rotation import rotate_pairs
-from posenc_core.scaling import NTKAlpha
+from posenc_core.scaling import DynamicNTK, NTKAlpha
 
 from .load_cases import load_cases
 from .test_published_configs import MODELS
@@ -167,6 +167,16 @@ def test_qwens_use_of_dynamic_ntk_is_the_alpha_that_the_message_says():
     rotary = Rotary(head_dim=128, layout="half", scaling=NTKAlpha(alpha=alpha))
     base = 10000 * 3 ** (128 / 126)
     np.testing.assert_allclose(rotary.frequencies(), base ** (-np.arange(0, 128, 2) / 128), rtol=1e-12)
+
+
+def test_the_scaling_factor_of_nomic_bert_is_the_one_that_the_message_says():
+    """`modeling_hf_nomic_bert.py` of Nomic's checkpoints: `NomicBertDynamicNTKRotaryEmbedding`."""
+    with pytest.raises(ValueError, match="make a `DynamicNTK` with this factor and that length"):
+        load_rope({"model_type": "nomic_bert", "n_embd": 768, "n_head": 12, "rotary_scaling_factor": 2})
+    rotary = Rotary(head_dim=64, layout="half", scaling=DynamicNTK(factor=2, original_max_position_embeddings=2048))
+    base = 10000 * (2 * 8192 / 2048 - 1) ** (64 / 62)
+    np.testing.assert_allclose(rotary.frequencies(8192), base ** (-np.arange(0, 64, 2) / 64), rtol=1e-12)
+    np.testing.assert_array_equal(rotary.frequencies(2048), Rotary(head_dim=64, layout="half").frequencies())
 
 
 def test_two_positions_of_chatglm_are_the_blocks_that_the_message_says():

@@ -27,6 +27,8 @@ SCRIPT = "--num-layers 8 --hidden-size 512 --num-attention-heads 4 --position-em
 GATED = f"{SCRIPT} --experimental-attention-variant gdn --linear-attention-freq"
 DSA = "--num-layers 8 --multi-latent-attention --rope-type rope --experimental-attention-variant dsa"
 DSA += " --dsa-indexer-head-dim 128 --qk-pos-emb-head-dim 64"
+HYBRID = "--hidden-size 512 --num-attention-heads 4 --position-embedding-type rope --hybrid-layer-pattern"
+HYBRID_DSA = "--rope-type rope --dsa-indexer-head-dim 128 --hybrid-layer-pattern M+D-|DD/D"
 META = {"dim": 512, "n_heads": 4, "n_layers": 8, "rope_theta": 5e5}
 DEEPSEEK = {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "num_hidden_layers": 6, "index_head_dim": 128}
 GLM = DEEPSEEK | {"model_type": "glm_moe_dsa"}
@@ -37,6 +39,7 @@ DEEPSEEK_V4 = {"model_type": "deepseek_v4", "num_hidden_layers": 5, "compress_ra
 TOWER = {"model_type": "qwen2_5_vl", "hidden_size": 1280, "num_heads": 16, "depth": 3, "patch_size": 14}
 VISION = {"model_type": "qwen2_5_vl", "vision_config": TOWER}
 TOWER_ALONE = TOWER | {"model_type": "qwen2_5_vl_vision"}
+LFM3 = {"model_type": "lfm3", "rope_parameters": {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {}}}
 FLUX = {"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "num_layers": 2}
 
 
@@ -68,6 +71,12 @@ def without(config):
         (f"{SCRIPT} --no-rope-freq 1", [*range(8)]),
         (f"{GATED} 4", [0, 1, 2, 4, 5, 6]),
         (f"{GATED} ([0]*1+[1]*3)*2 --no-rope-freq 4", [1, 2, 3, 5, 6, 7]),
+        (f"{HYBRID} M-M*|M[M*]E", [0, 1, 2, 4, 5, 7]),
+        (f"{HYBRID} M*M*/*M/*M --no-rope-freq 4", [0, 2, 3]),
+        (f"{HYBRID.replace('layer', 'override')} *-", [1]),
+        (f"{HYBRID} MM", [0, 1]),
+        (HYBRID_DSA, [0, 3]),
+        ("--multi-latent-attention --rope-type rope --num-layers 2", []),
         (META, []),
         (META | {"nope_layer_interval": 4}, [3, 7]),
         (gguf("llama"), []),
@@ -77,6 +86,7 @@ def without(config):
         (gguf("smallthinker"), [0, 4]),
         (FLUX, []),
         (FLUX | {"num_single_layers": 3}, []),
+        (LFM3 | {"num_hidden_layers": 9}, [0, 1, 3, 5, 7]),
         ({"model_type": "qwen3_next", "num_hidden_layers": 8}, [0, 1, 2, 4, 5, 6]),
         (
             {"model_type": "lfm2", "hidden_size": 64, "num_attention_heads": 2, "n_layer": 3, "full_attn_idxs": [2]},
@@ -152,6 +162,13 @@ def test_layers_have_bases_of_their_own():
         (f"{SCRIPT} --no-rope-freq [0]*2", ValueError, "no_rope_freq"),
         (f"{SCRIPT} --no-rope-freq [0]*99999*99999", ValueError, "no_rope_freq"),
         (f"{SCRIPT} --no-rope-freq __import__('os')", ValueError, "no_rope_freq"),
+        (f"{HYBRID} M*X", ValueError, "hybrid_layer_pattern"),
+        (f"{HYBRID} /*", ValueError, "hybrid_layer_pattern"),
+        (f"{HYBRID} *+", ValueError, "hybrid_layer_pattern"),
+        (f"{HYBRID} */*/M", ValueError, "hybrid_layer_pattern"),
+        (f"{HYBRID} M* --hybrid-override-pattern M*", ValueError, "hybrid_override_pattern"),
+        ({"rotary_base": 10000, "hybrid_layer_pattern": ["M"]}, TypeError, "hybrid_layer_pattern"),
+        ({"rotary_base": 10000, "hybrid_attention_ratio": 0.1}, ValueError, "hybrid_attention_ratio"),
         (f"{GATED} x", ValueError, "linear_attention_freq"),
         (f"{GATED} [1,0]", ValueError, "linear_attention_freq"),
         ({"dim": 512, "n_heads": 4, "rope_theta": 5e5, "nope_layer_interval": 4}, ValueError, "n_layers"),
@@ -170,16 +187,20 @@ def test_what_is_missing_or_wrong_is_named(config, error, named):
         (DEEPSEEK | {"num_nextn_predict_layers": 2}, 2),
         (LLAMA | {"mtp_num_hidden_layers": 1, "no_rope_layers": [1] * 8 + [0]}, None),
         (f"{DSA} --mtp-num-layers 1", 1),
+        (f"{HYBRID} M*/*M/*M", [1, 0, 1, 0]),
+        (f"{HYBRID} M* --mtp-hybrid-override-pattern **M --mtp-num-layers 1 --no-rope-freq [1,0]", [0, 1, 0]),
+        (f"{SCRIPT} --no-rope-freq 2 --mtp-num-layers 2", [1, 0]),
         (SMOLLM3 | {"num_nextn_predict_layers": 1}, ValueError),
     ],
-    ids=["none", "alike", "listed", "Megatron", "differ"],
+    ids=["none", "alike", "listed", "Megatron", "by turns", "by turns, apart", "numbered anew", "differ"],
 )
 def test_layers_that_predict_more_tokens(config, expected):
     if expected is ValueError:
         with rejects(ValueError, "layer_types", 1):
             load_layers(config, part="mtp")
     else:
-        wanted = (None,) if expected is None else (load_rope(config),) * expected
+        rotated = [0] if expected is None else expected if isinstance(expected, list) else [1] * expected
+        wanted = tuple(load_rope(config) if one else None for one in rotated)
         assert load_layers(config, part="mtp") == wanted
 
 
@@ -227,6 +248,8 @@ def test_an_explanation_names_the_layers(config, names):
             {"layout": "interleaved_to_half"},
         ),
         (f"{DSA} --dsa-indexer-topk-freq 4 --dsa-indexer-skip-topk-offset 3", [0, 1, 2, 6], {}),
+        (HYBRID_DSA, [2, 4, 5], {"layout": "half"}),
+        (f"{HYBRID_DSA} --dsa-indexer-topk-freq 2", [2, 4], {}),
         (LLAMA, [], None),
         ({"model_type": "glm5_next_text", "num_hidden_layers": 2}, [], None),
     ],

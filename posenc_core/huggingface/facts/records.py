@@ -132,6 +132,7 @@ class Pattern(NamedTuple):
         first: the index of the first layer of this type; None for `step - 1`.
         kind, others: the two types.
         also: other indices of layers of this type, negative from the end.
+        more: other types that one of each `step` layers has, and the index of the first.
         indices: a key that lists the layers of this type.
         unless: a key that makes the types others.
     """
@@ -142,6 +143,7 @@ class Pattern(NamedTuple):
     kind: str = "full_attention"
     others: str = "sliding_attention"
     also: tuple[int, ...] = ()
+    more: Mapping[str, int] = {}
     indices: str = ""
     unless: str = ""
 
