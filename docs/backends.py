@@ -18,7 +18,7 @@ CALLS = ("forward", "call", "__call__")
 METHODS = {
     "PositionalEncoding": "add",
     "RotaryEmbedding": "rotate",
-    "AttentionBias": "bias",
+    "AttentionBias": "add",
     "QueryScaling": "scale",
     "MultiHeadAttention": "attend",
 }

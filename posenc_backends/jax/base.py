@@ -151,7 +151,7 @@ class Layer(EncodingArrays, Module):
     children = ("parameters",)
 
     def __init__(
-        self, encoding: Encoding, max_len: int = 0, *, key: Any = None, param_dtype: Any = jnp.float32
+        self, encoding: Encoding, max_len: int = 0, /, *, key: Any = None, param_dtype: Any = jnp.float32
     ) -> None:
         super().__init__()
         self.encoding = encoding

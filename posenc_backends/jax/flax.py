@@ -106,6 +106,7 @@ class Layer(base.EncodingArrays, Module):
         self,
         encoding: Encoding,
         max_len: int = 0,
+        /,
         *,
         rngs: nnx.Rngs | None = None,
         param_dtype: Any = jnp.float32,
@@ -148,7 +149,7 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
 
 
 class AttentionBias(layers.AttentionBias, Layer):
-    __call__ = layers.AttentionBias.bias
+    __call__ = layers.AttentionBias.add
 
 
 class QueryScaling(layers.QueryScaling, Layer):

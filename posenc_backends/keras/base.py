@@ -109,7 +109,7 @@ class Layer(Module):
     """Holds the constants of an encoding as float32 tensors that are not weights, its parameters as weights."""
 
     def __init__(
-        self, encoding: Encoding, max_len: int = 0, *, parent: keras.layers.Layer | None = None, **options: Any
+        self, encoding: Encoding, max_len: int = 0, /, *, parent: keras.layers.Layer | None = None, **options: Any
     ) -> None:
         super().__init__(**options)
         self.encoding = encoding
@@ -138,7 +138,8 @@ class Layer(Module):
 
     def get_config(self) -> dict[str, Any]:
         """Return what the layer can be made of again."""
-        return {**super().get_config(), "encoding": self.encoding.to_dict()}
+        tables = {name: getattr(self, name) for name in ("max_len", "auto_expand") if hasattr(self, "auto_expand")}
+        return {**super().get_config(), "encoding": self.encoding.to_dict(), **tables}
 
 
 def check_not_ragged(arguments: Iterable[tuple[str, Any]]) -> None:

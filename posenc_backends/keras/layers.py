@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import keras
 
 from posenc_core import layers
-from posenc_core.layers.attention_checks import as_pair
+from posenc_core.layers.attention_checks import as_pair, missing_tokens
 
 from .base import OF_PROJECTIONS, Layer, Module, check_not_ragged, register
 
@@ -28,7 +28,7 @@ class PositionalEncoding(layers.PositionalEncoding, Layer):
         return (*input_shape[:-1], input_shape[-1] + (self.combine == "concat") * self.encoding.dim)
 
     def get_config(self) -> dict[str, Any]:
-        sizes = {"num_hiddens": self.encoding.dim, "dropout": self.dropout.rate, "max_len": self.max_len}
+        sizes = {"num_hiddens": self.encoding.dim, "dropout": self.dropout.rate}
         return {**super().get_config(), **sizes, "combine": self.combine}
 
 
@@ -40,12 +40,12 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
         return q_shape if k_shape is None else (q_shape, k_shape)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "max_len": self.max_len, "seq_axis": self.seq_axis}
+        return {**super().get_config(), "seq_axis": self.seq_axis}
 
 
 @register
 class AttentionBias(layers.AttentionBias, Layer):
-    call = layers.AttentionBias.bias
+    call = layers.AttentionBias.add
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         return input_shape
@@ -57,9 +57,6 @@ class QueryScaling(layers.QueryScaling, Layer):
 
     def compute_output_shape(self, q_shape: Shape) -> Shape:
         return q_shape
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "max_len": self.max_len}
 
 
 @register
@@ -73,7 +70,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         self, num_hiddens: int, num_heads: int, dropout: float = 0.0, bias: bool = False, **options: Any
     ) -> None:
         super().__init__(num_hiddens, num_heads, dropout, bias, **options)
-        self.bias, self.max_len = bias, options.get("max_len")
+        self.bias, self.max_len, self.auto_expand = bias, options.get("max_len"), options.get("auto_expand", True)
         self.dropout.dtype_policy = self.dtype_policy
         given = as_pair(options.get("position"))
         self.is_shared = any(isinstance(one, Module) for one in given)
@@ -86,8 +83,8 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
     def call(  # noqa: PLR0913 - all that can be said of a call
         self,
         queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        keys: Tensor = None,
+        values: Tensor = None,
         valid_lens: Any = None,
         start: Any = 0,
         *,
@@ -121,8 +118,12 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
             **unknown,
         )
 
-    def compute_output_spec(self, queries: Tensor, keys: Tensor, *rest: Any, **options: Any) -> Any:
+    def compute_output_spec(
+        self, queries: Tensor, keys: Tensor = None, values: Tensor = None, *rest: Any, **options: Any
+    ) -> Any:
         """Return the shapes before tokens come; the length of a cache is unknown."""
+        if keys is None or values is None:
+            raise missing_tokens(self, keys)
         spec, cache, weights = partial(keras.KerasTensor, dtype=self.compute_dtype), options.get("cache"), ()
         (batch, length, _), count = queries.shape, keys.shape[1] if cache is None else None
         if cache is None and not options.get("weights"):
@@ -140,6 +141,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         position: Any = parts if len(parts) > 1 else parts[0] if parts else None
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
         sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len, "window": self.window}
+        sizes["auto_expand"] = self.auto_expand
         scale = {} if self.query_scale is None else {"query_scale": self.query_scale.to_dict()}
         projection: Any = self.W_q
         projections = {name: own for name, own in projection.get_config().items() if name in OF_PROJECTIONS}

@@ -47,7 +47,7 @@ class Module(nn.Module):
 class Layer(Module):
     """Holds the constants of an encoding as float32 arrays outside of states and casts; parameters as parameters."""
 
-    def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
+    def __init__(self, encoding: Encoding, max_len: int = 0, /) -> None:
         super().__init__()
         self.encoding = encoding
         self.set_tables(encoding.constants(max_len))

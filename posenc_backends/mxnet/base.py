@@ -271,6 +271,7 @@ class Layer(Block):
         self,
         encoding: Encoding,
         max_len: int = 0,
+        /,
         *,
         parent: gluon.Block | None = None,
         prefix: str | None = None,

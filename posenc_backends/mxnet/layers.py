@@ -65,7 +65,7 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
 class AttentionBias(layers.AttentionBias, Layer):
     view = views.AttentionBiasView
     inputs = ("scores", "q", "k")
-    __call__ = called(layers.AttentionBias.bias)
+    __call__ = called(layers.AttentionBias.add)
 
     def graph_inputs(self, scores: Any, q: Any, k: Any, **_: Any) -> tuple[Any, ...]:
         """Return the scores, and queries and keys where they are used, checked."""

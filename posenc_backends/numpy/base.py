@@ -37,7 +37,7 @@ class Module:
 class Layer(Module):
     """Holds the constants and the parameters of an encoding as arrays. It has no options."""
 
-    def __init__(self, encoding: Encoding, max_len: int = 0) -> None:
+    def __init__(self, encoding: Encoding, max_len: int = 0, /) -> None:
         super().__init__()
         self.encoding = encoding
         self.arrays: dict[str, Any] = {}

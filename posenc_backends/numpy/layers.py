@@ -16,7 +16,7 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
 
 
 class AttentionBias(layers.AttentionBias, Layer):
-    __call__ = layers.AttentionBias.bias
+    __call__ = layers.AttentionBias.add
 
 
 class QueryScaling(layers.QueryScaling, Layer):

@@ -83,7 +83,7 @@ class Layer(Module):
 
     _buffers: dict[str, Any]
 
-    def __init__(self, encoding: Encoding, max_len: int = 0, *, weight_attr: Any = None) -> None:
+    def __init__(self, encoding: Encoding, max_len: int = 0, /, *, weight_attr: Any = None) -> None:
         if not paddle.in_dynamic_mode():
             raise RuntimeError(
                 f"A layer of {encoding!r} must be made in dynamic mode; call `paddle.disable_static()` before, and "

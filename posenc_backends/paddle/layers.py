@@ -22,7 +22,7 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
 
 
 class AttentionBias(layers.AttentionBias, Layer):
-    forward = not_to_static(layers.AttentionBias.bias)
+    forward = not_to_static(layers.AttentionBias.add)
 
     def prepare(self, x: Any, width: int | None) -> Any:
         """Return scores with the number of heads, or tokens with their width, where Paddle does not know it."""
@@ -41,8 +41,8 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
     def forward(  # noqa: PLR0913, PLR0917 - all that can be said of a call
         self,
         queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        keys: Any = None,
+        values: Any = None,
         valid_lens: Any = None,
         start: Any = 0,
         positions: Any = None,  # not by keyword alone, as elsewhere: `to_static` takes such arrays for constants

@@ -84,6 +84,7 @@ class Layer(Module):
         self,
         encoding: Encoding,
         max_len: int = 0,
+        /,
         *,
         persistent: bool = False,
         device: Any = None,

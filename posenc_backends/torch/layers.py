@@ -20,7 +20,7 @@ class RotaryEmbedding(layers.RotaryEmbedding, Layer):
 
 
 class AttentionBias(layers.AttentionBias, Layer):
-    forward: Callable[..., Any] = layers.AttentionBias.bias
+    forward: Callable[..., Any] = layers.AttentionBias.add
 
 
 class QueryScaling(layers.QueryScaling, Layer):

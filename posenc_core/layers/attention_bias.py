@@ -42,7 +42,7 @@ class AttentionBias(BaseLayer):
     encoding: Any  # Scoring
     learned_shapes: frozenset[tuple[str, tuple[int, ...]]]
     offset_table: OffsetTable | None = None
-    method: ClassVar[str] = "bias"
+    method: ClassVar[str] = "add"
 
     def __init__(self, encoding: Scoring, **native: Any) -> None:
         check_encoding(encoding, Scoring, "a scoring")
@@ -52,7 +52,7 @@ class AttentionBias(BaseLayer):
         if encoding.has_offset_table:
             self.offset_table = OffsetTable()
 
-    def bias(
+    def add(
         self,
         scores: Tensor,
         start: Given = 0,
@@ -92,7 +92,7 @@ class AttentionBias(BaseLayer):
 
     if TYPE_CHECKING:
 
-        @called_like(bias)
+        @called_like(add)
         def __call__(self, *given: Any, **named: Any) -> Any: ...
 
     def values(

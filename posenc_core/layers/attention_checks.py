@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._array_api.checks import check_integer, check_type, shown
+from .._array_api.checks import check_flag, check_integer, check_type, shown
 from ..encodings import Encoding, QueryEncoding
-from ..encodings.attention_encoding import AttentionEncoding
+from ..encodings.attention_encoding import AttentionEncoding, QueryKeyEncoding
 
 
 def check_attention(
@@ -49,3 +49,24 @@ def check_query_scale(query_scale: QueryEncoding, positions: tuple[Encoding, ...
         raise ValueError(
             f"`query_scale` needs positions of one axis, got {shown(positions[0])}; leave one of them out."
         )
+
+
+def check_table_options(max_len: int | None, auto_expand: bool, parts: tuple[Any, ...]) -> bool:
+    """Return whether tables expand; raise for an option of tables where attention makes none of these parts."""
+    expands = check_flag("auto_expand", auto_expand)
+    given = {"max_len": max_len} if max_len is not None else {} if expands else {"auto_expand": False}
+    if given and not any(isinstance(part, QueryKeyEncoding | QueryEncoding) for part in parts):
+        name, value = given.popitem()
+        raise ValueError(
+            f"`{name}` must be left out where attention makes no tables, as without a rotary encoding, or with its "
+            f"layer as `position`, got {shown(value)}."
+        )
+    return expands
+
+
+def missing_tokens(layer: object, keys: Any) -> TypeError:
+    """Return the error of a call without keys or values, as of people who write `attention(x)`."""
+    name = "keys" if keys is None else "values"
+    return TypeError(
+        f"`{name}` must be given to `{type(layer).__name__}`; self-attention has the arguments `(x, x, x)`."
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
 from .._array_api.checks import check_floating, check_rank, check_width, is_specialized, shown
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 PROJECTIONS = ("W_q", "W_k", "W_v", "W_o")  # of attention
 POSITION_LAYERS = ("rotary", "scoring", "scaling")  # likewise
 FIXED = frozenset({  # attributes that tables, parts or parameters of a layer were made for
-    "bias", "combine", "encoding", "is_shared", "learned", "learned_shapes", "max_len", "num_heads", "num_hiddens",
-    "num_kv_heads", "persistent", "position", "query_scale", "rotary", "rotates_in_attention", "scaling",
+    "auto_expand", "bias", "combine", "encoding", "is_shared", "learned", "learned_shapes", "max_len", "num_heads",
+    "num_hiddens", "num_kv_heads", "persistent", "position", "query_scale", "rotary", "rotates_in_attention", "scaling",
     "scoring", "seq_axis", "window",
 })  # fmt: skip
 
@@ -86,6 +87,9 @@ class Documented:
         super().__init_subclass__(**options)
         cls.__doc__ = cls.__doc__ or cls.__mro__[1].__doc__
         cls.__signature__ = _ClassSignature(cls)
+        for name in (getattr(cls, "method", ""), "forward"):
+            if isinstance(called := vars(cls).get(name), FunctionType) and cls.__module__.startswith("posenc_"):
+                called.__qualname__ = cls.__name__  # which Python names in messages about a call
         if "__init__" in vars(cls):
             type.__setattr__(cls, "__init__", explained(vars(cls)["__init__"]))
 

@@ -211,12 +211,9 @@ def traced_limit(rows: int, encoding: Encoding) -> tuple[int, Callable[[Size], s
     return max_seq_len, lambda stop: past_frequencies(encoding, stop - 1)
 
 
-def past_tables(rows: int, stop: Size) -> str:
-    """Return the message for traced code that goes past tables of so many rows."""
-    return (
-        f"`max_len` is {rows}, but position {stop - 1} is asked for while the layer is traced; "
-        f"make it with `max_len={stop}` or more."
-    )
+def past_tables(rows: int, stop: Size, where: str = "while the layer is traced") -> str:
+    """Return the message for a call that goes past tables of so many rows, which do not grow there."""
+    return f"`max_len` is {rows}, but position {stop - 1} is asked for {where}; make it with `max_len={stop}` or more."
 
 
 def past_frequencies(encoding: Any, last: Size) -> str:

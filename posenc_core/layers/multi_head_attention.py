@@ -27,7 +27,7 @@ from ..encodings.attention_encoding import AttentionEncoding
 from ..encodings.placed import AtRows, RotatedAndBiased, RotatedTokens, check_part_of_heads
 from ..positions.sequences import arange_like
 from .attention_bias import AttentionBias
-from .attention_checks import as_pair, check_attention, check_query_scale
+from .attention_checks import as_pair, check_attention, check_query_scale, check_table_options, missing_tokens
 from .attention_output import AttentionOutput
 from .backend import Backend, Given, Tensor
 from .base import PROJECTIONS, Documented
@@ -57,16 +57,17 @@ class MultiHeadAttention(Documented):
         num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
         query_scale: the factor of queries as a function of their position, which multiplies them after any rotation; of
             the terms that `position` adds to scores, those that use queries grow with it.
-        max_len: number of positions in the tables of a rotary encoding at the start, as in `RotaryEmbedding`, and of
-            `query_scale`; eager calls beyond it grow the tables.
+        max_len: number of positions in the tables of a rotary encoding and of `query_scale` at the start.
         window: a query sees keys that are fewer positions away than this, as by `sliding_window`; with `causal=True`
             the last `window` tokens, itself included. By default all.
+        auto_expand: whether eager calls beyond `max_len` grow the tables; False raises there, as traced code does.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `position` is neither rotary nor scoring, or a layer of another framework, or `query_scale` is
             neither a `QueryScale` nor a `LearnedQueryScale`.
         ValueError: if `num_heads` does not divide `num_hiddens`, `num_kv_heads` does not divide `num_heads`, or
-            `position` or `query_scale` has other sizes than the heads, or `position` several axes with a `query_scale`.
+            `position` or `query_scale` has other sizes than the heads, `position` several axes with a `query_scale`, or
+            an option of tables is given where attention makes none.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import MultiHeadAttention
@@ -112,6 +113,7 @@ class MultiHeadAttention(Documented):
         max_len: int | None = None,
         query_scale: QueryEncoding | None = None,
         window: int | None = None,
+        auto_expand: bool = True,
         **native: Any,
     ) -> None:
         super().__init__(**native)  # of the adapter's module
@@ -120,21 +122,21 @@ class MultiHeadAttention(Documented):
         encodings = tuple([one if layer is None else layer.encoding for one, layer in zip(given, shared, strict=True)])
         num_hiddens, num_heads, self.num_kv_heads = check_attention(num_hiddens, num_heads, encodings, num_kv_heads)
         check_dropout(dropout)
-        bias = check_flag("bias", bias)
         self.window = None if window is None else check_integer("window", window)
         self.num_hiddens, self.num_heads = num_hiddens, num_heads
         self.position = encodings if len(encodings) > 1 else encodings[0] if encodings else None
         narrow = self.num_kv_heads * num_hiddens // num_heads
         parts = self.part_options(**native)
         for name, out in zip(PROJECTIONS, (num_hiddens, narrow, narrow, num_hiddens), strict=True):
-            setattr(self, name, self.backend.linear(num_hiddens, out, bias, **parts.get(name, {})))
+            setattr(self, name, self.backend.linear(num_hiddens, out, check_flag("bias", bias), **parts.get(name, {})))
         self.dropout = self.backend.dropout(dropout)
         rotary = scoring = scaling = None
+        tables: Any = {"auto_expand": check_table_options(max_len, auto_expand, (*given, query_scale))}
         for encoding, layer in zip(encodings, shared, strict=True):
             if encoding.adds_scores:  # a layer may be an empty container, which is false
                 scoring = self.scoring_layer(encoding, **parts.get("scoring", {})) if layer is None else layer
             elif layer is None:
-                rotary = self.rotary_layer(encoding, max_len=max_len, **parts.get("rotary", {}))
+                rotary = self.rotary_layer(encoding, max_len=max_len, **tables, **parts.get("rotary", {}))
             else:
                 rotary = layer
         self.rotary, self.scoring = rotary, scoring
@@ -143,7 +145,7 @@ class MultiHeadAttention(Documented):
         if query_scale is not None:
             check_query_scale(query_scale, encodings, num_heads)
             rows = encodings[0].longest if max_len is None and encodings else max_len
-            scaling = self.scaling_layer(query_scale, max_len=rows, **parts.get("scaling", {}))
+            scaling = self.scaling_layer(query_scale, max_len=rows, **tables, **parts.get("scaling", {}))
         self.query_scale, self.scaling = query_scale, scaling
 
     def _checked_layer(self, position: Any) -> Any:
@@ -161,8 +163,8 @@ class MultiHeadAttention(Documented):
     def attend(  # noqa: PLR0913 - all that can be said of a call
         self,
         queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        keys: Tensor = None,
+        values: Tensor = None,
         valid_lens: Given = None,
         start: Given = 0,
         *,
@@ -252,6 +254,8 @@ class MultiHeadAttention(Documented):
 
     def check_tokens(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
         """Raise unless all are tokens of one batch, with a value for every key."""
+        if keys is None or values is None:
+            raise missing_tokens(self, keys)
         self._check_tokens("queries", queries, queries)
         if keys is not queries:
             self._check_tokens("keys", keys, queries)

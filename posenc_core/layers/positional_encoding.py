@@ -13,7 +13,7 @@ from ..encodings import Additive, Encoding, Sinusoidal
 from ..positions.sequences import from_array
 from .backend import Given, Tensor
 from .inputs import batch_size, check_axes, check_positions, is_real
-from .tables import TableLayer
+from .tables import TableLayer, check_auto_expand
 
 if TYPE_CHECKING:
     from .base import called_like
@@ -25,14 +25,15 @@ class PositionalEncoding(TableLayer):
     Args:
         num_hiddens: width of the encoding; also of the tokens, unless `combine="concat"`.
         dropout: probability of dropping an entry of the result in training.
-        max_len: number of rows in the table at the start; eager calls beyond it grow the table.
+        max_len: number of rows in the table at the start.
         encoding: an additive encoding with `dim` equal to `num_hiddens`.
         combine: `"add"`, or `"concat"` to append the columns.
+        auto_expand: whether eager calls beyond `max_len` grow the table; False raises there, as traced code does.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `encoding` is not additive, or a size is not an integer.
         ValueError: if `encoding` has another `dim` than `num_hiddens`, `dropout` is not from 0 to below 1, or `combine`
-            is unknown.
+            is unknown, or `auto_expand` False for an encoding without a table.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import PositionalEncoding
@@ -54,11 +55,12 @@ class PositionalEncoding(TableLayer):
         *,
         encoding: Additive | None = None,
         combine: Combine = "add",
+        auto_expand: bool = True,
         **native: Any,
     ) -> None:
         check_dropout(dropout)
         super().__init__(additive_for(num_hiddens, encoding, combine), max_len, **native)  # type: ignore[call-arg]
-        self.combine = combine
+        self.combine, self.auto_expand = combine, check_auto_expand(auto_expand, self.encoding)
         self.dropout = self.backend.dropout(dropout)
 
     @property

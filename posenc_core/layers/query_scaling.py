@@ -12,7 +12,7 @@ from .backend import Given, Tensor
 from .base import check_encoding
 from .heads import parse_heads
 from .rotary_embedding import MOST, USUAL
-from .tables import TableLayer
+from .tables import TableLayer, check_auto_expand
 
 if TYPE_CHECKING:
     from .base import called_like
@@ -25,8 +25,9 @@ class QueryScaling(TableLayer):
 
     Args:
         encoding: the factor as a function of the position.
-        max_len: number of positions in the table at the start; eager calls beyond it grow it. The default is four times
+        max_len: number of positions in the table at the start. The default is four times
             the `length` of the encoding, within 2,048 and 262,144; 2,048 for a `LearnedQueryScale`.
+        auto_expand: whether eager calls beyond `max_len` grow the table; False raises there, as traced code does.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `encoding` is neither `QueryScale` nor `LearnedQueryScale`.
@@ -44,10 +45,13 @@ class QueryScaling(TableLayer):
     encoding: Any  # QueryEncoding
     method: ClassVar[str] = "scale"
 
-    def __init__(self, encoding: QueryEncoding, *, max_len: int | None = None, **native: Any) -> None:
+    def __init__(
+        self, encoding: QueryEncoding, *, max_len: int | None = None, auto_expand: bool = True, **native: Any
+    ) -> None:
         check_encoding(encoding, QueryEncoding, "a `QueryScale` or `LearnedQueryScale`, the")
         rows = min(max(LENGTHS * getattr(encoding, "length", 0), USUAL), MOST) if max_len is None else max_len
         super().__init__(encoding, check_integer("max_len", rows, maximum=LIMIT), **native)  # type: ignore[call-arg]
+        self.auto_expand = check_auto_expand(auto_expand, encoding)
 
     def scale(
         self, q: Tensor, start: Given = 0, positions: Given = None, heads: Given = None, **unknown: NoReturn

@@ -19,7 +19,7 @@ from .backend import Given, Tensor
 from .base import check_encoding
 from .heads import Heads, parse_heads
 from .inputs import batch_size, check_axes, host_values, past_frequencies, sequence_axis
-from .tables import TableLayer
+from .tables import TableLayer, check_auto_expand
 
 if TYPE_CHECKING:
     from .base import called_like
@@ -35,13 +35,15 @@ class RotaryEmbedding(TableLayer):
 
     Args:
         encoding: a rotary encoding.
-        max_len: number of positions in the tables at the start; eager calls beyond it grow them.
-            The default is the length that the encoding is known to be for, its `longest`, within 2,048 and 262,144.
+        max_len: number of positions in the tables at the start. The default is the length that the encoding is known to
+            be for, its `longest`, within 2,048 and 262,144.
         seq_axis: the axis of the sequence in calls that name none; 1 for `(batch, length, heads, head_dim)`.
+        auto_expand: whether eager calls beyond `max_len` grow the tables; False raises there, as traced code does.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
         TypeError: if `encoding` is not rotary.
-        ValueError: if `max_len` is not positive, or `seq_axis` the last axis.
+        ValueError: if `max_len` is not positive, `seq_axis` the last axis, or `auto_expand` False for an encoding
+            without tables.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import RotaryEmbedding
@@ -57,14 +59,20 @@ class RotaryEmbedding(TableLayer):
     method: ClassVar[str] = "rotate"
 
     def __init__(
-        self, encoding: QueryKeyEncoding, *, max_len: int | None = None, seq_axis: int = -2, **native: Any
+        self,
+        encoding: QueryKeyEncoding,
+        *,
+        max_len: int | None = None,
+        seq_axis: int = -2,
+        auto_expand: bool = True,
+        **native: Any,
     ) -> None:
         check_encoding(encoding, QueryKeyEncoding, "a rotary")
         seq_axis = check_integer("seq_axis", seq_axis, minimum=-LIMIT)
         if seq_axis == -1:
             raise ValueError("`seq_axis` must be an axis before the last, such as -2, got -1.")
         super().__init__(encoding, _num_positions(encoding, max_len), **native)  # type: ignore[call-arg] # of the adapter
-        self.seq_axis = seq_axis
+        self.seq_axis, self.auto_expand = seq_axis, check_auto_expand(auto_expand, encoding)
 
     def rotate(  # noqa: PLR0913, PLR0917 - all that can be said of a call
         self,

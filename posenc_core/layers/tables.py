@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import is_static
+from .._array_api.checks import check_flag, is_static, shown
 from .._array_api.namespace import Array, namespace_of, shape_of, take_nd
 from ..encodings import Tabular
 from ..positions.sequences import from_array, sequence
@@ -32,6 +33,7 @@ class TableLayer(BaseLayer):
     """A layer whose tables have one row per position."""
 
     encoding: Any  # Tabular
+    auto_expand: bool
 
     @property
     def tables(self) -> tuple[Tensor, ...]:
@@ -93,6 +95,8 @@ class TableLayer(BaseLayer):
                 return self.backend.slices(tables, start, stop)
         parse_start(start, None, self.backend)
         self.warn_past_limit(x, stop - 1, other or self.encoding)
+        if not self.auto_expand:
+            self._check_rows(stop)
         grown = self._reserve(x, stop, length) if in_table else None
         return (
             self._computed(x, sequence(length, start=start), other)
@@ -155,6 +159,8 @@ class TableLayer(BaseLayer):
         positions = as_integers(positions) if positions.dtype.kind == "f" else positions
         last = positions.max(initial=-1).item()
         self.warn_past_limit(x, last, other or self.encoding)
+        if not self.auto_expand:
+            self._check_rows(math.floor(last) + 1)
         in_table = other is None and positions.dtype.kind == "i" and positions.min(initial=0) >= 0
         in_table = in_table and not self._is_float64(x)
         tables = self._reserve(x, int(last) + 1, positions.size) if in_table else None
@@ -200,6 +206,12 @@ class TableLayer(BaseLayer):
         self.set_tables(self.encoding.constants(max(stop, 2 * rows)))
         tables = self.tables
         return tables if stop <= _num_rows(tables) else None
+
+    def _check_rows(self, stop: int) -> None:
+        """Raise if positions below `stop` lie past tables that do not expand."""
+        rows = _num_rows(self.tables)
+        if stop > rows:
+            raise ValueError(past_tables(rows, stop, "of a layer with `auto_expand=False`"))
 
     def warn_past_limit(self, x: Tensor, last: float, encoding: Any) -> None:
         """Warn, or raise where code is traced, of a position that the encoding is not for."""
@@ -260,6 +272,13 @@ class TableLayer(BaseLayer):
         """Return 0 for each position, through which its gradient flows, in the dtype of `row`."""
         xp = namespace_of(positions)
         return xp.expand_dims(xp.astype(positions - self.backend.stop_gradient(positions), row.dtype), axis=-1)
+
+
+def check_auto_expand(given: object, encoding: Any) -> bool:
+    """Return whether tables expand; raise for False if there are none."""
+    if not check_flag("auto_expand", given) and (encoding.computes_rows or getattr(encoding, "mixes_axes", False)):
+        raise ValueError(f"`auto_expand` must be True for {shown(encoding)}, which has no tables, got False.")
+    return bool(given)
 
 
 def _num_rows(tables: tuple[Tensor, ...]) -> int:

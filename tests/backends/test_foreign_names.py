@@ -64,6 +64,20 @@ def test_constructors(backend, layer, arguments, answer):
     assert "__init__" not in got
 
 
+@pytest.mark.parametrize("given", [1, 2])
+def test_tokens_of_attention_that_are_missing(backend, to_backend, given):
+    layer, missing = backend.MultiHeadAttention(8, 2), "keys" if given == 1 else "values"
+    got = sentence(lambda: layer(*[to_backend(X)] * given))
+    assert f"`{missing}` must be given to `MultiHeadAttention`; self-attention has the arguments `(x, x, x)`." in got
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_message_names_an_internal_method(backend, layer):
+    called = getattr(backend, layer)(*LAYERS[layer][0])
+    got = sentence(called)
+    assert not [name for name in ("add(", "rotate(", "attend(", "scale(", "forward(", "hybrid_forward") if name in got]
+
+
 def test_more_arguments_by_place_than_there_are(backend):
     got = sentence(lambda: backend.RotaryEmbedding(ROTARY, 2048))
     assert got == "`RotaryEmbedding` takes its arguments by name, as `max_len=…`, got 2048 without one."

@@ -22,13 +22,14 @@ ROW = np.arange(3)
 MADE = {
     "PositionalEncoding": {
         "num_hiddens": 8, "dropout": 0.0, "max_len": 9, "encoding": Sinusoidal(dim=8), "combine": "add",
+        "auto_expand": False,
     },
-    "RotaryEmbedding": {"encoding": ROTARY, "max_len": 9, "seq_axis": 1},
-    "QueryScaling": {"encoding": SCALE, "max_len": 9},
+    "RotaryEmbedding": {"encoding": ROTARY, "max_len": 9, "seq_axis": 1, "auto_expand": False},
+    "QueryScaling": {"encoding": SCALE, "max_len": 9, "auto_expand": False},
     "AttentionBias": {"encoding": ALIBI},
     "MultiHeadAttention": {
         "num_hiddens": 8, "num_heads": 2, "dropout": 0.0, "bias": False, "position": ROTARY, "num_kv_heads": 1,
-        "query_scale": SCALE, "max_len": 9, "window": 2,
+        "query_scale": SCALE, "max_len": 9, "window": 2, "auto_expand": False,
     },
 }  # fmt: skip
 CALLED = {
@@ -51,7 +52,7 @@ METHODS = {
     "PositionalEncoding": layers.PositionalEncoding.add,
     "RotaryEmbedding": layers.RotaryEmbedding.rotate,
     "QueryScaling": layers.QueryScaling.scale,
-    "AttentionBias": layers.AttentionBias.bias,
+    "AttentionBias": layers.AttentionBias.add,
     "MultiHeadAttention": layers.MultiHeadAttention.attend,
 }
 TOGETHER = {"positions": "key_positions", "q": "k", "k": "q"}  # what a call must give as well
