@@ -50,6 +50,16 @@ def replicating(x: torch.Tensor) -> AbstractContextManager[None]:
     return nullcontext() if within else implicit_replication()
 
 
+def check_formula() -> None:
+    """Raise where the formula would miss the keys of other processes: inside PyTorch's `context_parallel`."""
+    attention: Any = torch.nn.functional.scaled_dot_product_attention  # which it replaces by a function of its own
+    if not torch.compiler.is_compiling() and attention.__module__.startswith("torch.distributed."):
+        raise ValueError(
+            "Attention inside `context_parallel` must be PyTorch's ring attention, which takes no mask, bias, dropout, "
+            'weights or float64: give rotary positions with `causal="order"`, or gather the keys outside of it.'
+        )
+
+
 def distribute_like(own: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
     """Return numbers distributed as a parameter is, those of the first process in all of them."""
     if not is_distributed(own):

@@ -42,7 +42,7 @@ from torch import (  # noqa: F401
 from torch.compiler import is_exporting
 from torch.utils.checkpoint import checkpoint
 
-from .distributed import PLAIN
+from .distributed import PLAIN, check_formula
 from .rotation.compiled import is_specialized  # noqa: F401
 from .rotation.words import JoinWords, SplitWords, are_words_best
 
@@ -70,6 +70,8 @@ def fused_attention(
     if bias is not None and mask is not None:
         bias = torch.where(mask, bias, -math.inf)
     seen = mask if bias is None else bias
+    if seen is not None:
+        check_formula()
     grouped = bool(q.shape[1] != k.shape[1])  # a tensor in what `torch.jit.trace` runs
     result = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, is_causal=is_causal, enable_gqa=grouped)
     return result.clone(memory_format=torch.contiguous_format) if is_exporting() else result

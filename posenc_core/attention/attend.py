@@ -331,6 +331,8 @@ def weigh(q: Array, k: Array, scale: float, additions: Additions) -> Array:
 def scored(q: Array, k: Array, scale: float, additions: Additions) -> Array:
     """Return the scores with all that is added to them, `(..., queries, keys)`; -inf where the mask hides a key."""
     xp, (position, bias, mask) = namespace_of(q), additions
+    if (check := getattr(xp, "check_formula", None)) is not None:
+        check()
     scores: Array = (products(q, k) if position is None else position.products(q, k)) * scale
     if bias is not None:
         scores = scores + xp.astype(bias, dtype_of(scores))

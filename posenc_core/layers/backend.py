@@ -11,6 +11,7 @@ uses these functions of a namespace where it has them, and otherwise does the sa
 | `rounds_parts(x, split, join)` | whether to round the parts of half precision before they are joined |
 | `expand_offsets(by_offset, queries, keys, first)` | `(heads, queries, keys)` of numbers by offset, or None |
 | `fused_attention(q, k, v, bias, mask, is_causal)` | attention of `(batch, heads, length, width)` |
+| `check_formula()` | nothing; raises where attention by its formula would miss keys of other processes |
 | `recomputed(function, *arrays)` | `function(*arrays)`, computed again for its gradient |
 | `take_nd(x, index, axis)` | `take` by an index of any shape |
 | `add_to(x, rows)` | whether it added rows to tokens where they are |

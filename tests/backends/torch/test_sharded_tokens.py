@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.experimental import context_parallel, implicit_replication
+from torch.distributed.tensor.experimental._context_parallel import _attention as ring_attention
 
 from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding, RotaryEmbedding, apply_rotary
-from posenc_core import Alibi, Learned, Rotary, Sinusoidal, T5Bias
+from posenc_core import Alibi, Learned, LearnedRotary, Placed, Rotary, ShawBias, Sinusoidal, T5Bias, attend
 from posenc_core.positions.sequences import shard
 from tests.many_devices import many_devices
 
@@ -198,7 +199,7 @@ def attention_with_context_in_parallel(mesh):
 )
 @check
 def context_parallel_of_torch(mesh):
-    """PyTorch shards positions like tokens and like `shard`; its attention has no CPU kernel."""
+    """PyTorch shards positions like tokens and like `shard`."""
     rope, x = RotaryEmbedding(Rotary(head_dim=HEAD, layout="half")), tokens(1, HEADS, LENGTH, HEAD)
     own, positions = x.clone(), torch.arange(LENGTH)
     with context_parallel(mesh, buffers=[own, positions], buffer_seq_dims=[2, 0]):
@@ -206,6 +207,80 @@ def context_parallel_of_torch(mesh):
         np.testing.assert_allclose(
             rope(own, positions=positions), rotated(x, range(LENGTH))[:, :, positions], rtol=0, atol=6 * ULP
         )
+
+
+def ring(operator, backward=False):
+    """Return PyTorch's ring attention of an operator, as it has it for operators of GPUs alone."""
+    names = [argument.name for argument in operator.default._schema.arguments]
+    options = {"seq_dim": 2, "op": operator.default} | ({"grad_out_name": "grad_out"} if backward else {})
+    template = "_templated_ring_attention" + "_backward" * backward
+
+    def attention(_, given, named):
+        mesh, arguments = given[0].device_mesh, {**dict(zip(names, given, strict=False)), **named}
+        local = {name: x.to_local() if isinstance(x, DTensor) else x for name, x in arguments.items()}
+        results = getattr(ring_attention, template)(mesh.get_group(), **options, **local)
+        return tuple(DTensor.from_local(x, mesh, [Shard(2)], run_check=False) for x in results)
+
+    return {operator.default: attention}
+
+
+def add_ring_attention_for_cpus():
+    """Give `context_parallel` the operators to which `scaled_dot_product_attention` leads on CPUs."""
+    aten = torch.ops.aten
+    ring_attention.custom_ops.update(ring(aten._scaled_dot_product_flash_attention_for_cpu))
+    ring_attention.custom_ops.update(ring(aten._scaled_dot_product_flash_attention_for_cpu_backward, backward=True))
+
+
+@many_devices(
+    "PyTorch",
+    "PyTorch's `context_parallel`: `MultiHeadAttention` with rotary positions, and `attend`, forward and backward",
+    line='the positions as one of its `buffers`; `causal="order"`, or `is_causal=True` for `attend`',
+)
+@check
+def attention_in_context_parallel_of_torch(mesh):
+    """Results and summed gradients are those of one process, in the zigzag order of the balanced shards and without."""
+    add_ring_attention_for_cpus()
+    for position in (None, Rotary(head_dim=HEAD, layout="half"), LearnedRotary(head_dim=HEAD, layout="half", std=0.1)):
+        torch.manual_seed(2)
+        layer = MultiHeadAttention(WIDTH, HEADS, position=position, num_kv_heads=1)
+        wanted = layer(*[tokens(2, LENGTH, WIDTH)] * 3, causal=True)
+        gradients = torch.autograd.grad((wanted**2).sum(), list(layer.parameters()))
+        own = {"x": tokens(2, LENGTH, WIDTH), "at": torch.arange(LENGTH), "wanted": wanted.detach()}
+        with context_parallel(mesh, buffers=list(own.values()), buffer_seq_dims=[1, 0, 1]):
+            x, at, wanted = own.values()
+            got = layer(x, x, x, positions=at, key_positions=at, causal="order")
+            torch.testing.assert_close(got, wanted, rtol=0, atol=16 * ULP)
+            (got**2).sum().backward()
+        for parameter, gradient in zip(layer.parameters(), gradients, strict=True):
+            torch.distributed.all_reduce(parameter.grad)
+            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-5)
+    rotary, q, at = Rotary(head_dim=HEAD, layout="half"), tokens(1, HEADS, LENGTH, HEAD), torch.arange(LENGTH)
+    wanted = attend(q, q, q, position=Placed(rotary, at, at), is_causal=True)
+    with context_parallel(mesh, buffers=[q, at, wanted], buffer_seq_dims=[2, 0, 2]):
+        got = attend(q, q, q, position=Placed(rotary, at, at), is_causal=True)
+        torch.testing.assert_close(got, wanted, rtol=0, atol=16 * ULP)
+
+
+@many_devices(
+    "PyTorch",
+    "PyTorch's `context_parallel`: a mask (`causal=True` with positions), scoring encodings, dropout, `weights=True`",
+    fails="a `ValueError`, as ring attention has no place for them",
+)
+@check
+def attention_without_a_ring_is_rejected(mesh):
+    """Attention by another way than the kernel would miss the keys of other processes."""
+    x, at = tokens(1, LENGTH, WIDTH), torch.arange(LENGTH)
+    here = {"positions": at, "key_positions": at}
+    with context_parallel(mesh, buffers=[x, at], buffer_seq_dims=[1, 0]):
+        for options, call in (
+            ({}, {**here, "causal": True}),
+            ({"dropout": 0.5}, {**here, "causal": "order"}),
+            ({}, {**here, "causal": "order", "weights": True}),
+            ({"position": Alibi(num_heads=HEADS)}, {**here, "causal": "order"}),
+            ({"position": ShawBias(num_heads=HEADS, head_dim=HEAD, max_distance=3)}, {**here, "causal": "order"}),
+        ):
+            with pytest.raises(ValueError, match="inside `context_parallel` must be PyTorch's ring attention"):
+                MultiHeadAttention(WIDTH, HEADS, **options)(x, x, x, **call)
 
 
 @pytest.mark.parametrize("name", CHECKS)
