@@ -1,6 +1,7 @@
 """Two processes that share a model or its heads agree with one process."""
 
 import copy
+import itertools
 import tempfile
 from dataclasses import replace
 
@@ -16,9 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding
 from posenc_backends.torch.base import Layer
-from posenc_core import Learned, LearnedQueryScale, LearnedRotary, Rotary, Sinusoidal, T5Bias
-from posenc_core.encodings import NAMES
-from posenc_core.encodings.attention_encoding import AttentionEncoding
+from posenc_core import Learned, LearnedQueryScale, MixedRotary, Rotary, Sinusoidal, T5Bias
+from posenc_core.encodings import NAMES, Scoring
+from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.encodings.examples import example
 from tests.many_devices import many_devices
 
@@ -251,24 +252,34 @@ def assert_same_gradients(reference, model, x, call=None, **arguments):
         torch.testing.assert_close(found, gradients[name], rtol=1e-4, atol=1e-5)
 
 
-POSITIONS = [
-    encoding
-    for encoding in (example(name, num_heads=HEADS, head_dim=HEAD) for name in NAMES)
-    if isinstance(encoding, AttentionEncoding) and encoding.num_axes == 1
-]
+def drawn(position):
+    """Return attention whose encoding has drawn numbers where it learns, and what calls of it are given."""
+    layer = MultiHeadAttention(WIDTH, HEADS, position=position)
+    for name, parameter in layer.named_parameters():
+        if not name.startswith("W_"):
+            nn.init.normal_(parameter, std=0.1)
+    axes = getattr(layer.rotary and layer.rotary.encoding, "num_axes", 1)
+    points = torch.cartesian_prod(torch.arange(1), torch.arange(2), torch.arange(LENGTH // 2)).T[-axes:]
+    return layer, {"causal": True} | ({"positions": points, "key_positions": points} if axes > 1 else {})
 
 
-@many_devices("PyTorch", "tensor parallel `MultiHeadAttention`, every `position` of one axis, forward and backward")
+ALL = [example(name, num_heads=HEADS, head_dim=HEAD) for name in NAMES] + [example("FoPE", num_heads=HEADS, std=0.1)]
+ROTARIES = [one for one in ALL if isinstance(one, QueryKeyEncoding)]
+SCORINGS = [one for one in ALL if isinstance(one, Scoring)]
+PAIRS = list(zip(itertools.cycle(ROTARIES), SCORINGS, strict=False))
+
+
+@many_devices(
+    "PyTorch",
+    "tensor parallel `MultiHeadAttention`, every `position`, also of several axes and pairs of them; backward",
+)
 @check
 def heads_in_parallel(mesh):
     """Each process has the projections of its own heads, and what the encoding learns, which all share."""
     x = torch.randn(2, LENGTH, WIDTH)
-    for position in (None, *POSITIONS, example("FoPE", num_heads=HEADS, std=0.1)):
-        reference = MultiHeadAttention(WIDTH, HEADS, position=position)
-        for name, parameter in reference.named_parameters():
-            if not name.startswith("W_"):
-                nn.init.normal_(parameter, std=0.1)
-        assert_same_gradients(reference, by_heads(reference, mesh, use_local_output=False), x, causal=True)
+    for position in (None, *ROTARIES, *SCORINGS, *PAIRS):
+        reference, options = drawn(position)
+        assert_same_gradients(reference, by_heads(reference, mesh, use_local_output=False), x, **options)
 
 
 @many_devices("PyTorch", "the same with masks, lengths, positions, shared keys and a `query_scale`")
@@ -290,17 +301,21 @@ def heads_in_parallel_with_masks(mesh):
         reference.zero_grad()
 
 
-@many_devices(
-    "PyTorch", "tensor parallel `MultiHeadAttention` under `torch.compile`, with `LearnedRotary` and `T5Bias`"
-)
+def assert_compiled_in_parallel(positions, mesh, backend="aot_eager"):
+    x = torch.randn(2, LENGTH, WIDTH)
+    for position in positions:
+        torch.compiler.reset()
+        reference, options = drawn(position)
+        model = by_heads(reference, mesh, use_local_output=False)
+        call = torch.compile(model, fullgraph=True, backend=backend)
+        assert_same_gradients(reference, model, x, call, **options)
+
+
 @check
 def heads_in_parallel_compiled(mesh):
-    x = torch.randn(2, LENGTH, WIDTH)
-    for position in (LearnedRotary(head_dim=HEAD, layout="half", std=0.1), T5Bias(num_heads=HEADS)):
-        reference = MultiHeadAttention(WIDTH, HEADS, position=position)
-        model = by_heads(reference, mesh, use_local_output=False)
-        call = torch.compile(model, fullgraph=True, backend="aot_eager")
-        assert_same_gradients(reference, model, x, call, causal=True)
+    """A rotary encoding of several axes that learns for each head, and a scoring one; others are in the slow tests."""
+    rotary = MixedRotary(head_dim=HEAD, layout="half", num_heads=HEADS)
+    assert_compiled_in_parallel([(rotary, T5Bias(num_heads=HEADS))], mesh)
 
 
 @many_devices("PyTorch", "decoding with a cache, tensor parallel; each process keeps the keys of its heads")
