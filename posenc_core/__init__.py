@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from .addition import combine as combine
     from .attention.attend import attend as attend
     from .attention.attend import attention_weights as attention_weights
+    from .attention.blockwise import AttentionState as AttentionState
     from .attention.blockwise import attend_by_block as attend_by_block
+    from .attention.blockwise import attention_state as attention_state
+    from .attention.blockwise import merge_states as merge_states
     from .attention.masks import causal as causal
     from .attention.masks import padding as padding
     from .attention.masks import same_sequence as same_sequence
@@ -72,7 +75,7 @@ else:  # importing all of them takes longer than importing NumPy
             "_array_api.namespace": "namespace_of register_namespace",
             "addition": "combine",
             "attention.attend": "attend attention_weights",
-            "attention.blockwise": "attend_by_block",
+            "attention.blockwise": "AttentionState attend_by_block attention_state merge_states",
             "attention.masks": "causal padding same_sequence sliding_window valid_lengths",
             "encodings": " ".join([*encodings.NAMES, "Encoding", "Placed"]),
             "encodings.write": "write_tables",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from .._array_api.checks import check_floating, check_integer, check_rank, check_width, is_specialized, shown
-from .._array_api.namespace import A, Array, namespace_of
+from .._array_api.namespace import A, Array, dtype_name, dtype_of, namespace_of
 from ..positions.sequences import as_array_like
 from .attend import (
     Additions,
@@ -25,7 +26,7 @@ from .attend import (
     scored,
 )
 from .masks import causal
-from .softmax import OnlineSoftmaxState, merge, partial_softmax, weighted_mean
+from .softmax import OnlineSoftmaxState, log_sum_exp, merge, partial_softmax, weighted_mean
 
 Mask: TypeAlias = Callable[[Any, Any], Any]
 
@@ -67,38 +68,132 @@ def attend_by_block(
     >>> np.allclose(attend_by_block(x, x, x, mask=causal, block=3), expected)
     True
     """
+    return _result_and_lse(q, k, v, Additions(position, bias, mask), block)[0]
+
+
+class AttentionState(NamedTuple):
+    """Attention to some of the keys, which `merge_states` joins with attention to others.
+
+    Attributes:
+        result: what `attend` returns for these keys, `(..., queries, value_width)`.
+        lse: log Σ exp(score) of each query (log-sum-exp), `(..., queries)`; -inf where it sees none of these keys.
+            float32, or float64 where queries are.
+    """
+
+    result: Any
+    lse: Any
+
+
+def attention_state(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    position: Position | None = None,
+    bias: Array | None = None,
+    mask: Array | Mask | None = None,
+    block: int = 512,
+) -> AttentionState:
+    """Return attention to these keys with its log-sum-exp, for `merge_states`, as in ring attention.
+
+    Arguments are those of `attend_by_block`, and so are the errors; also:
+
+    Raises:
+        ValueError: if scores depend on other keys than their own, as those of `Cope` and `ForgettingBias` do.
+    Source: Liu et al. 2023, Ring Attention (arXiv:2310.01889).
+
+    >>> import numpy as np
+    >>> from posenc_core import merge_states
+    >>> x = np.eye(4, dtype=np.float32)
+    >>> halves = [attention_state(x, x[keys], x[keys]) for keys in (slice(0, 2), slice(2, 4))]
+    >>> np.allclose(merge_states(*halves).result, attend(x, x, x))
+    True
+    """
+    return AttentionState(*_result_and_lse(q, k, v, Additions(position, bias, mask), block, for_merge=True))
+
+
+def merge_states(*states: tuple[Array, Array]) -> AttentionState:
+    """Return the state of attention to the keys of all of the states; each key must be in one of them.
+
+    Computed in the dtype of `lse` and rounded to that of the result, both of the first state.
+
+    Args:
+        states: of `attention_state` with the same queries; or pairs `(result, lse)` of another kernel, with the natural
+            logarithm, and -inf for a query that sees no key.
+    Raises:
+        TypeError: if a state is no pair of floating-point arrays.
+        ValueError: without a state, or if shapes differ.
+    Source: Milakov and Gimelshein 2018, algorithm 3 (arXiv:1805.02867).
+
+    >>> import numpy as np
+    >>> one = AttentionState(np.array([[1.0]]), np.array([0.0]))
+    >>> merge_states(one, AttentionState(np.array([[4.0]]), np.log([2.0]))).result
+    array([[3.]])
+    """
+    if not states:
+        raise ValueError("`states` must hold one state at least, got none.")
+    given: tuple[Any, ...] = states
+    for state in given:
+        if not (isinstance(state, tuple) and len(state) == 2):
+            raise TypeError(f"`states` must be pairs of a result and its log-sum-exp, got {shown(state)}.")
+        for name, x in zip(AttentionState._fields, state, strict=True):
+            check_floating(name, x)
+        for x, shape in ((state[1], tuple(states[0][1].shape)), (state[0], (*state[1].shape, states[0][0].shape[-1]))):
+            if tuple(x.shape) != shape:
+                raise ValueError(f"`states` must have one shape, got {tuple(x.shape)} where {shape} was expected.")
+    (result, lse), xp = states[0], namespace_of(states[0][0])
+    merged = reduce(merge, [_online(xp.astype(part, lse.dtype), xp.astype(each, lse.dtype)) for part, each in states])
+    return AttentionState(xp.astype(weighted_mean(merged), result.dtype), log_sum_exp(merged))
+
+
+def _online(result: Array, lse: Array) -> OnlineSoftmaxState:
+    max_score, weights = partial_softmax(namespace_of(lse).expand_dims(lse, axis=-1))
+    return OnlineSoftmaxState(max_score, weights, result * weights)
+
+
+def _result_and_lse(q: A, k: A, v: A, additions: Additions, block: int, *, for_merge: bool = False) -> tuple[A, Any]:
     block = check_integer("block", block)
     check_floating("q", q)
     check_rank("q", q, minimum=2, axes="(..., queries, width)")
     check_values(v, k)
-    check_fit(q, k, Additions(position, bias, None if callable(mask) else mask))
-    _check_can_be_cut(q, k, position)
+    position, bias, mask = additions
+    checked = additions._replace(mask=None if callable(mask) else mask)
+    check_fit(q, k, checked)
+    _check_can_be_cut(q, k, position, for_merge=for_merge)
     q, k = (q, k) if position is None else position.rotate(q, k)
+    xp = namespace_of(q)
+    wide = q if dtype_name(q) in ("float32", "float64") else xp.astype(q, xp.float32)  # in which `lse` stays
     if 0 in (q.shape[-2], k.shape[-2]):
-        return attend(q, k, v)
+        return attend(q, k, v), xp.full_like(xp.sum(wide, axis=-1), -math.inf)
     tokens = {"k": grouped(k, q), "v": grouped(v, q)}
-    operation = partial(_attend_by_block, additions=Additions(position, bias, mask), block=block)
-    return computed(operation, q, tokens, bias=bias, mask=None if callable(mask) else mask)
+    operation: Any = partial(_attend_by_block, additions=additions, block=block)
+    both: Any = computed(operation, wide, tokens, bias=bias, mask=checked.mask)
+    result, lse = both
+    return result if wide is q else xp.astype(result, dtype_of(q)), lse
 
 
-def _check_can_be_cut(q: Array, k: Array, position: Any) -> None:
+def _check_can_be_cut(q: Array, k: Array, position: Any, *, for_merge: bool) -> None:
     if not all(is_specialized(x.shape[-2], x) for x in (q, k)):
         raise ValueError(
             f"`q` and `k` must have lengths that are known when code is traced, got shapes {tuple(q.shape)} and "
             f"{tuple(k.shape)}; fix them, or call `attend`."
         )
-    if position is not None and position.needs_all_keys and not position.sums_later_keys:
+    if position is not None and position.needs_all_keys and (for_merge or not position.sums_later_keys):
         raise ValueError(f"`position` must look at one key at a time, got {shown(position.encoding)}; call `attend`.")
 
 
-def _attend_by_block(q: Array, k: Array, v: Array, *, additions: Additions, block: int) -> Array:
+def _attend_by_block(q: Array, k: Array, v: Array, *, additions: Additions, block: int) -> tuple[Array, Array]:
+    xp = namespace_of(q)
     if additions.position is not None:
         additions = additions._replace(position=additions.position.with_weights(q))
-    rows = []
+    rows: list[tuple[Array, Array]] = []
     for queries in _blocks_of(q, block):
         blocks = _visible_blocks(additions, queries, q, _blocks_of(k, block))
         rows.append(_checkpoint(partial(_attend_queries, blocks=blocks), q[..., queries, :], k, v))
-    return rows[0] if len(rows) == 1 else namespace_of(q).concat(rows, axis=-2)
+    if len(rows) == 1:
+        return rows[0]
+    results, lses = zip(*rows, strict=True)
+    return xp.concat(results, axis=-2), xp.concat(lses, axis=-1)
 
 
 def _blocks_of(x: Array, block: int) -> list[slice]:
@@ -169,9 +264,10 @@ def _checkpoint(function: Callable[..., Any], *arrays: Array) -> Any:
     return function(*arrays) if own is None else own(function, *arrays)
 
 
-def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, Additions]]) -> Array:
-    """Return the result of some queries."""
-    return weighted_mean(reduce(merge, _states(q, k, v, blocks)))
+def _attend_queries(q: Array, k: Array, v: Array, *, blocks: list[tuple[slice, Additions]]) -> tuple[Array, Array]:
+    """Return the result of some queries, and its log-sum-exp."""
+    state = reduce(merge, _states(q, k, v, blocks))
+    return weighted_mean(state), log_sum_exp(state)
 
 
 def _states(q: Array, k: Array, v: Array, blocks: list[tuple[slice, Additions]]) -> Iterator[OnlineSoftmaxState]:

@@ -56,6 +56,13 @@ def weighted_mean(state: OnlineSoftmaxState) -> Array:
     return state.weighted_values / _not_zero(state.sum_of_weights)
 
 
+def log_sum_exp(state: OnlineSoftmaxState) -> Array:
+    """Return log Σ exp(score) of each query, `(..., queries)`; -inf where all keys are hidden."""
+    xp, total = namespace_of(state.max_score), state.sum_of_weights
+    logarithm = xp.log(_not_zero(total)) + _finite(state.max_score)
+    return xp.where(total > 0, logarithm, xp.full_like(logarithm, -math.inf))[..., 0]
+
+
 def _finite(max_score: Array) -> Array:
     xp = namespace_of(max_score)
     return xp.where(max_score > -math.inf, max_score, xp.zeros_like(max_score))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import T5Bias, attend, attend_by_block, causal
+from posenc_core import T5Bias, attend, attend_by_block, attention_state, causal, merge_states
 from posenc_core.encodings import Placed
 
 RNG = np.random.default_rng(29)
@@ -25,10 +25,21 @@ def test_gradients_agree_with_attend(on, to_backend):
         gradients = on.testing.gradient(of_tokens, x, weights), on.testing.gradient(of_table, table, weights)
         return [on.backend.to_numpy(each) for each in gradients]
 
+    def by_parts(q, k, v, *, position):
+        parts = [slice(first, first + 4) for first in (8, 0, 4)]
+        at = [position.part(slice(0, 12), keys) for keys in parts]
+        states = [
+            attention_state(q, k[..., keys, :], v[..., keys, :], position=each, mask=causal, block=4)
+            for keys, each in zip(parts, at, strict=True)
+        ]
+        return merge_states(*states).result
+
     mask = to_backend(causal(np.arange(12), np.arange(12)), np.bool_)
-    blockwise, reference = of(attend_by_block, block=6, mask=causal), of(attend, mask=mask)
-    for got, wanted in zip(blockwise, reference, strict=True):
-        np.testing.assert_allclose(got, wanted, atol=8 * 2**-23 * np.abs(wanted).max())  # the limit of the golden cases
+    reference = of(attend, mask=mask)
+    for blockwise in (of(attend_by_block, block=6, mask=causal), of(by_parts)):
+        for got, wanted in zip(blockwise, reference, strict=True):
+            close = 8 * 2**-23 * np.abs(wanted).max()  # the limit of the golden cases
+            np.testing.assert_allclose(got, wanted, atol=close)
 
 
 def test_positions_for_each_row_and_masks_of_the_framework(on, to_backend):

@@ -68,6 +68,51 @@ def test_it_is_what_attend_gives(xp, encoding, places):
             np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), atol=apart, rtol=0, err_msg=f"{block=}")
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=repr)
+def test_states_of_parts_of_the_keys_merge_to_attention(xp, encoding):
+    q, k, v = map(xp.asarray, qkv())
+    position, mask = placed(encoding, "given", xp), xp.asarray(masked("given"))
+    wanted = p.attend(q, k, v, position=position, mask=mask)
+    states = []
+    for keys in (slice(0, 9), slice(9, 9), slice(9, 40), slice(40, 53)):
+        at = None if position is None else position.part(slice(0, 37), keys)
+        part = k[..., keys, :], v[..., keys, :]
+        states.append(p.attention_state(q, *part, position=at, mask=mask[:, keys], block=10))
+    in_turn = p.merge_states(p.merge_states(*states[:2]), p.merge_states(*states[2:]))
+    apart = 40 * 10 * 2**-24 if type(encoding).__name__ in IN_FLOAT32 else 2e-14
+    for merged in (p.merge_states(*states), in_turn):
+        np.testing.assert_allclose(np.asarray(merged.result), np.asarray(wanted), atol=apart, rtol=0)
+
+
+def test_the_log_sum_exp_is_of_all_scores_and_stays_in_float32(xp):
+    q, k, v = (xp.asarray(x, dtype=xp.float32) for x in tokens((3, 8), (5, 8), (5, 8)))
+    mask, scores = np.arange(5) < np.array([[0], [1], [5]]), np.asarray(q) @ np.asarray(k).T / math.sqrt(8)
+    state = p.attention_state(q, k, v, mask=xp.asarray(mask), block=2)
+    assert np.asarray(state.lse).dtype == np.float32
+    with np.errstate(divide="ignore"):
+        wanted = np.log(np.sum(np.exp(scores.astype(np.float64)), axis=-1, where=mask))
+    np.testing.assert_allclose(np.asarray(state.lse), wanted, atol=1e-6)  # -inf where nothing is seen
+    merged = p.merge_states(state, state)
+    np.testing.assert_allclose(np.asarray(merged.lse), wanted + math.log(2), atol=1e-6)
+    np.testing.assert_allclose(np.asarray(merged.result), np.asarray(state.result), atol=1e-6)
+    assert float(np.asarray(p.merge_states(state).lse)[0]) == -math.inf
+
+
+def test_states_that_cannot_be_merged():
+    q, k, v = tokens((1, 2, 3, 8), (1, 2, 5, 8), (1, 2, 5, 8))
+    table = {"table": np.zeros((4, 8))}
+    at = p.Placed(p.Cope(num_heads=2, head_dim=8, max_position=4), range(3), range(5), table)
+    with rejects(ValueError, "position", at.encoding):
+        p.attention_state(q, k, v, position=at)
+    state = p.attention_state(q, k, v)
+    with rejects(ValueError, "states"):
+        p.merge_states()
+    with rejects(TypeError, "states"):
+        p.merge_states(state.result)
+    with rejects(ValueError, "states", (1, 2, 2)):
+        p.merge_states(state, p.attention_state(q[..., :2, :], k, v))
+
+
 @pytest.mark.parametrize("places", PLACES)
 @pytest.mark.parametrize("encoding", [example("Alibi", **SIZES), example("Rotary")], ids=repr)
 def test_a_mask_may_be_a_function_of_positions(xp, encoding, places):

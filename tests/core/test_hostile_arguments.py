@@ -24,6 +24,9 @@ CALLS = {
     },
     p.attention_weights: {"q": X, "k": X, "position": PLACED, "bias": PAIRS[:, :1], "mask": np.ones((3, 3), bool)},
     p.attend_by_block: ATTEND | {"position": PLACED, "bias": PAIRS[:, :1], "mask": p.causal, "block": 2},
+    p.attention_state: ATTEND | {"position": PLACED, "bias": PAIRS[:, :1], "mask": p.causal, "block": 2},
+    p.merge_states: {"*states": (p.attention_state(X, X, X),) * 2},
+    p.AttentionState: None,  # a tuple, which `attention_state` returns
     p.causal: {"query_positions": ROW, "key_positions": ROW},
     p.sliding_window: {"query_positions": ROW, "key_positions": ROW, "window": 2},
     p.combine: {"x": X, "rows": np.ones((3, 4), np.float32), "how": "add", "out": np.empty_like(X)},

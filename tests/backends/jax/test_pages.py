@@ -1,4 +1,4 @@
-"""The program of the page on context parallelism, on several devices; the page's models of linen and Haiku."""
+"""The programs of the page on context parallelism, on several devices; the page's models of linen and Haiku."""
 
 import os
 import subprocess
@@ -14,14 +14,19 @@ from ...pages import run
 from .plain import tokens
 
 DOCS = Path(__file__).parents[3] / "docs"
-PROGRAM = DOCS / "howto" / "context_jax.py"
 X, WANTED = tokens(2, 5, 16), tokens(2, 5, 16, seed=1)
 
 
-def test_several_devices_agree_with_one():
+@pytest.mark.parametrize("program", ["context_jax.py", "ring_jax.py"])
+def test_several_devices_agree_with_one(program):
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_ENABLE_X64": "0"}
     completed = subprocess.run(
-        [sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, str(DOCS / "howto" / program)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert completed.stdout == "4 devices: the same\n", completed.stderr
 

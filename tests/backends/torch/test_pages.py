@@ -1,4 +1,4 @@
-"""The page on a GPT, and the program of the one on context parallelism, in processes as started by `torchrun`."""
+"""The page on a GPT, and the programs of the one on context parallelism, in processes as started by `torchrun`."""
 
 import os
 import socket
@@ -10,17 +10,22 @@ import pytest
 
 from ...pages import FOLDER, run
 
-PROGRAM = Path(__file__).parents[3] / "docs" / "howto" / "context_torch.py"
+HOWTO = Path(__file__).parents[3] / "docs" / "howto"
 
 
-def test_two_processes_agree_with_one():
+@pytest.mark.parametrize("program", ["context_torch.py", "ring_torch.py"])
+def test_two_processes_agree_with_one(program):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
     both = [
         subprocess.Popen(
-            [sys.executable, str(PROGRAM)], env={**os.environ, **shared, "RANK": rank}, stdout=-1, stderr=-1, text=True
+            [sys.executable, str(HOWTO / program)],
+            env={**os.environ, **shared, "RANK": rank},
+            stdout=-1,
+            stderr=-1,
+            text=True,
         )
         for rank in "01"
     ]
