@@ -18,7 +18,8 @@ from posenc_core.rotation import Layout, Pairing, Placement, pairing_of, rotate_
 
 from ..distributed import PLAIN, replicate_beside
 from . import gpu
-from .spec import RotationSpec, Rows, aligned_rows
+from .spec import RotationSpec, Rows, aligned_rows, packed_positions, rows_of
+from .words import HALF_PRECISION
 
 INTEGERS = (torch.int32, torch.int64)
 
@@ -48,15 +49,16 @@ def apply_rotary(  # noqa: PLR0913
     Args:
         q, k: queries and keys, or None: `(batch, heads, length, width)`, or any shape with the tokens on `seq_axis`;
             heads may differ. All strides are read as they are.
-        cos, sin: tables on the device of the tokens, float32, for float64 tokens also float64: `(rows, pairs)`, or
-            `(batch, length, pairs)` if the rows are already those of the tokens.
+        cos, sin: tables on the device of the tokens, float32 or, already rounded, of half precision; for float64 tokens
+            also float64: `(rows, pairs)`, or `(batch, length, pairs)` if the rows are already those of the tokens.
         layout, placement, blocks: as in `rotate`.
         positions: the rows of the tokens, int32 or int64, `(length,)` or `(batch, length)`; `(axes, length)` or
             `(axes, batch, length)` with `axes`. By default tokens have the rows from `start` on.
         axes: the axis of the positions that rotates each pair, as `encoding.axes`.
-        start: the row of the first token, or of the first token of each batch row, int32 or int64, `(batch,)`.
-        cu_seqlens: cumulative lengths of packed sequences, int32 or int64, `(sequences + 1,)`; each begins with row 0,
-            which is also that of tokens after the last.
+        start: the row of the first token, or of the first token of each batch row, int32 or int64, `(batch,)`; with
+            `cu_seqlens`, of each sequence, `(sequences,)`.
+        cu_seqlens: cumulative lengths of packed sequences, int32 or int64, `(sequences + 1,)`; each begins with the row
+            `start`. Tokens after the last have row 0.
         inverse: whether to rotate back, by the opposite angle, as `unrotate` does.
         seq_axis: the axis of the tokens: -2, or -3 for `(batch, length, heads, width)` and `(length, heads, width)`.
         out: tensors for the results, None where there are no tokens; the tokens themselves to rotate in place. Not
@@ -93,6 +95,9 @@ def apply_rotary(  # noqa: PLR0913
     if type(tokens[0]) not in PLAIN:
         cos, sin = replicate_beside(cos, tokens[0]), replicate_beside(sin, tokens[0])
     tables, rows = _rows(tokens, (cos, sin), spec.seq_axis, positions, axes, start, cu_seqlens)
+    if cos.dtype in HALF_PRECISION:
+        tables = tuple(rows_of(table, rows, tokens[0].shape[axis]).float() for table in tables)
+        rows = Rows("rows")
     outs = None if out is None else _outs(out, (q, k))
     if not cos.shape[-1] or not gpu.runs(tokens, *tables):
         results: Any = _rotated_by_operators(tokens, tables, rows, spec, outs)
@@ -151,12 +156,12 @@ def _check_alike_tokens(tokens: list[Tensor], seq_axis: int) -> None:
 
 
 def _check_tables(x: Tensor, cos: Any, sin: Any, blocks: int) -> None:
-    wanted = (torch.float32, torch.float64) if x.dtype == torch.float64 else (torch.float32,)
+    wanted = (torch.float32, torch.float64) if x.dtype == torch.float64 else (torch.float32, *HALF_PRECISION)
     for name, table in (("cos", cos), ("sin", sin)):
         if not isinstance(table, Tensor):
             raise TypeError(f"`{name}` must be a tensor, got {type(table).__name__}.")
         if table.dtype not in wanted:
-            raise TypeError(f"`{name}` must be float32 for tokens of {x.dtype}, got {table.dtype}; do not round it.")
+            raise TypeError(f"`{name}` must be float32 for tokens of {x.dtype}, got {table.dtype}.")
         check_rank(name, table, minimum=2, maximum=3, axes="(rows, pairs) or (batch, length, pairs)")
         _check_device(name, table, x)
     check_alike("sin", sin, cos)
@@ -183,10 +188,10 @@ def _rows(
     """Return the tables, or the slices of them that the tokens have, and how a token finds its row."""
     length, counted = tokens[0].shape[seq_axis], type(start) is int or isinstance(start, torch.SymInt)
     given = positions is not None, cu_seqlens is not None, not counted or start != 0
-    if sum(given) > 1 or (tables[0].ndim == 3 and any(given)):
+    if (given[0] and sum(given) > 1) or (tables[0].ndim == 3 and any(given)):
         names = (name for name, way in zip(("positions", "cu_seqlens", "start"), given, strict=True) if way)
         raise ValueError(
-            "`positions`, `cu_seqlens` and `start` must be left out but for one, and all with tables of three axes, "
+            "`positions` must be given without `cu_seqlens` and `start`, and none of them with tables of three axes, "
             f"got {' and '.join(names)}."
         )
     if axes is not None and positions is None:
@@ -215,7 +220,12 @@ def _gathered(
         check_rank("cu_seqlens", cu_seqlens, minimum=1, maximum=1, axes="(sequences + 1,)")
         if not cu_seqlens.shape[0]:
             raise ValueError("`cu_seqlens` must have shape (sequences + 1,), got (0,).")
-        return Rows("packed", cu_seqlens)
+        if type(start) is int and start == 0:
+            return Rows("packed", cu_seqlens)
+        if not isinstance(start, int | torch.SymInt):
+            _check_integers("start", start, tokens[0])
+            check_positions("start", start, (), cu_seqlens.shape[0] - 1)
+        return Rows("positions", packed_positions(cu_seqlens, length, start)[None, None])
     if positions is None:
         _check_integers("start", start, tokens[0])
         _check_fits("start", start, tokens, seq_axis)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -60,16 +60,13 @@ class Rows(NamedTuple):
 
 
 def rows_of(table: Tensor, rows: Rows, length: int) -> Tensor:
-    """Return the rows of `length` tokens, `(length, pairs)` or `(batch or 1, length, pairs)`; NaN past the table."""
+    """Return the rows of `length` tokens, `(length, pairs)` or `(batch, length, pairs)`; NaN past the table."""
     given, axes = rows.given, rows.axes
     if given is None:
         return table
     token = torch.arange(length, device=table.device)
     if rows.find == "packed":
-        begun = torch.searchsorted(given, token, right=True)  # how many sequences have begun
-        begin = given[(begun - 1).clamp(min=0)]
-        within = torch.where(begun < len(given), token - begin, 0)
-        positions = torch.where(begun > 0, within, -1)[None]
+        positions = packed_positions(given, length)[None]
     elif rows.find == "starts":
         positions = given.reshape(-1, 1) + token
     else:
@@ -79,6 +76,19 @@ def rows_of(table: Tensor, rows: Rows, length: int) -> Tensor:
     columns = torch.arange(table.shape[-1], device=table.device)
     found = table[positions.clamp(0, len(table) - 1), columns]
     return torch.where(inside, found, torch.nan)
+
+
+def packed_positions(cu_seqlens: Tensor, length: int, start: Any = 0) -> Tensor:
+    """Return the positions of packed tokens, `(length,)`, counted from `start` or from that of each sequence.
+
+    Those after the last sequence are at 0, those before the first at -1.
+    """
+    token = torch.arange(length, device=cu_seqlens.device)
+    begun = torch.searchsorted(cu_seqlens, token, right=True)  # how many sequences have begun
+    sequence = (begun - 1).clamp(min=0)
+    first = start[sequence.clamp(max=len(start) - 1)] if isinstance(start, Tensor) and start.ndim else start
+    within = torch.where(begun < len(cu_seqlens), token - cu_seqlens[sequence] + first, 0)
+    return torch.where(begun > 0, within, -1)
 
 
 def aligned_rows(tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,7 @@ ROTARY = Rotary(head_dim=8, layout="half")
 COS, SIN = (torch.from_numpy(table) for table in ROTARY.cos_sin(np.arange(10)))
 Q, K = torch.randn(2, 4, 5, 8), torch.randn(2, 2, 5, 8)
 WIDE = torch.ones(9, 5)
+BOUNDS = torch.tensor([0, 2, 2, 4])
 EACH = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
 
 
@@ -29,7 +30,9 @@ FORMS = {
     "one start": ({"start": torch.tensor(2)}, np.arange(2, 7)),
     "positions": ({"positions": EACH[0].int()}, EACH[0].numpy()),
     "positions of each": ({"positions": EACH}, EACH.numpy()),
-    "packed": ({"cu_seqlens": torch.tensor([0, 2, 2, 4])}, from_cu_seqlens([0, 2, 2, 4], length=5)),
+    "packed": ({"cu_seqlens": BOUNDS}, from_cu_seqlens([0, 2, 2, 4], length=5)),
+    "packed from starts": ({"cu_seqlens": BOUNDS.int(), "start": torch.tensor([3, 9, 8])}, np.array([3, 4, 8, 9, 0])),
+    "packed from a start": ({"cu_seqlens": BOUNDS, "start": 5}, np.array([5, 6, 5, 6, 0])),
 }
 
 
@@ -66,6 +69,15 @@ def test_positions_outside_are_nan_and_rows_may_be_given():
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_of_half_precision_are_read_as_they_are(form):
+    arguments, _ = FORMS[form]
+    for dtype in (torch.bfloat16, torch.float16):
+        half, wide = ([table.to(dtype).to(to) for table in (COS, SIN)] for to in (dtype, torch.float32))
+        both = [apply_rotary(Q, K, *tables, layout="half", **arguments) for tables in (half, wide)]
+        assert all(map(torch.equal, *both))
+
+
 def test_a_gradient_reaches_tokens_and_tables():
     leaves = [x.clone().requires_grad_() for x in (Q, K, COS, SIN)]
     q, k = apply_rotary(*leaves, layout="half", positions=EACH)
@@ -98,7 +110,6 @@ BAD = {
     "`k` must be torch.float32 on cpu as `q`, got torch.bfloat16 on cpu": (TypeError, {"k": K.bfloat16()}),
     "`k` must be as long and as wide": (ValueError, {"k": K[..., :4, :]}),
     "`cos` must be a tensor, got ndarray": (TypeError, {"cos": COS.numpy()}),
-    "`cos` must be float32 for tokens of torch.float32, got torch.bfloat16": (TypeError, {"cos": COS.bfloat16()}),
     "`sin` must be float32 for tokens of torch.float32, got torch.float64": (TypeError, {"sin": SIN.double()}),
     r"`sin` must have shape \(10, 4\), got \(9, 4\)": (ValueError, {"sin": SIN[:9]}),
     r"`cos` must have shape \(rows, pairs\) or": (ValueError, {"cos": COS[0]}),
@@ -110,13 +121,14 @@ BAD = {
     "`positions` must be an int32 or int64 tensor, got list": (TypeError, {"positions": [0, 1, 2, 3, 4]}),
     "`positions` must be an int32 or int64 tensor, got torch.float32": (TypeError, {"positions": torch.ones(5)}),
     r"`positions` must have shape \(5,\) or": (ValueError, {"positions": torch.arange(4)}),
-    "left out but for one, .*got positions and start": (ValueError, {"positions": EACH, "start": 1}),
+    "`positions` must be given without .*got positions and start": (ValueError, {"positions": EACH, "start": 1}),
     "`axes` must be left out without `positions`": (ValueError, {"axes": (0, 0, 1, 1)}),
     "`axes` must be 4 integers below 2": (ValueError, {"positions": EACH, "axes": (0, 1, 2, 0)}),
     "`start` must leave 5 tokens within the 10 rows of the tables, got 6": (ValueError, {"start": 6}),
     "`start` must leave 5 tokens within the 10 rows of the tables, got -1": (ValueError, {"start": -1}),
     "`start` must be an int, or an int32 or int64 tensor, got float": (TypeError, {"start": 1.0}),
     r"`start` must have shape \(\) or": (ValueError, {"start": torch.tensor([1, 2, 3])}),
+    r"`start` must have shape \(\) or \(1,\) or \(3,\)": (ValueError, {"cu_seqlens": BOUNDS, "start": torch.arange(2)}),
     r"`cu_seqlens` must have shape \(sequences \+ 1,\)": (ValueError, {"cu_seqlens": torch.tensor([[0, 5]])}),
     r"`cu_seqlens` must have shape \(sequences \+ 1,\), got \(0,\)": (ValueError, {"cu_seqlens": torch.arange(0)}),
     "`cos` must have at least one row": (ValueError, {"cos": COS[:0], "sin": SIN[:0], "positions": EACH}),
