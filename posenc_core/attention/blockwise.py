@@ -121,7 +121,7 @@ def merge_states(*states: tuple[Array, Array]) -> AttentionState:
         states: of `attention_state` with the same queries; or pairs `(result, lse)` of another kernel, with the natural
             logarithm, and -inf for a query that sees no key.
     Raises:
-        TypeError: if a state is no pair of floating-point arrays.
+        TypeError: if a state is not a pair of floating-point arrays.
         ValueError: without a state, or if shapes differ.
     Source: Milakov and Gimelshein 2018, algorithm 3 (arXiv:1805.02867).
 
