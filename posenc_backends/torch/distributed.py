@@ -92,31 +92,40 @@ class HeadProcesses:
         first = self.mesh.get_local_rank() * count
         return Heads(range(first, first + count), self.mesh)
 
-    def split(self, projected: torch.Tensor, part: Heads | None) -> torch.Tensor:
-        """Return the columns of the heads of this process; those of all heads where `part` is None."""
-        from torch.distributed.tensor import DTensor, Replicate, Shard
+    def split(self, projected: torch.Tensor) -> torch.Tensor:
+        """Return the columns of the heads of this process, given those of all or these."""
+        from torch.distributed.tensor import DTensor, Shard
 
-        own = [Shard(projected.ndim - 1)]
-        whole = projected if is_distributed(projected) else DTensor.from_local(projected, self.mesh, own)
-        placed: torch.Tensor = whole.redistribute(placements=[Replicate()] if part is None else own).to_local()
-        return placed
+        if not isinstance(projected, DTensor):
+            return projected
+        return projected.redistribute(placements=[Shard(projected.ndim - 1)]).to_local()
 
-    def join(self, merged: torch.Tensor, projection: Any, part: Heads | None) -> torch.Tensor:
+    def join(self, merged: torch.Tensor, projection: Any) -> torch.Tensor:
         """Return the results of all heads for a projection that takes them; plain ones for one without `DTensor`s."""
-        from torch.distributed.tensor import DTensor, Replicate, Shard
+        from torch.distributed.tensor import DTensor, Shard
 
-        placement = Replicate() if part is None else Shard(merged.ndim - 1)
-        joined = DTensor.from_local(merged, self.mesh, [placement], run_check=False)
+        joined = DTensor.from_local(merged, self.mesh, [Shard(merged.ndim - 1)], run_check=False)
         return joined if is_distributed(projection.weight) else joined.full_tensor()
 
-    def summed(self, parameter: torch.Tensor) -> torch.Tensor:
-        """Return a parameter of all heads whose gradient is the sum of those in the processes."""
+    def gather(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Return queries or keys of all heads, `(batch, heads, length, width)`, given those of this process."""
+        from torch.distributed.tensor import Shard
+
+        return self.summed(tokens, Shard(1))
+
+    def summed(self, own: torch.Tensor, placement: Any = None) -> torch.Tensor:
+        """Return a tensor of all heads whose gradient is the sum of those in the processes.
+
+        Args:
+            own: what this process has, or a `DTensor`.
+            placement: of a plain tensor, by default the whole in each process.
+        """
         from torch.distributed.tensor import DTensor, Partial, Replicate
 
         everywhere = [Replicate()]
-        if not is_distributed(parameter):
-            parameter = DTensor.from_local(parameter, self.mesh, everywhere, run_check=False)
-        return parameter.redistribute(placements=everywhere).to_local(grad_placements=[Partial()])
+        if not isinstance(own, DTensor):
+            own = DTensor.from_local(own, self.mesh, [placement or everywhere[0]], run_check=False)
+        return own.redistribute(placements=everywhere).to_local(grad_placements=[Partial()])
 
 
 def head_processes(weight: torch.Tensor) -> HeadProcesses | None:

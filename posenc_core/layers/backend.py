@@ -128,7 +128,8 @@ class Backend(ABC):
     def call_context(self, x: Tensor, /) -> AbstractContextManager[object]:
         """Return a context in which to compute with `x`, for instance without autocast.
 
-        For a projection of attention whose heads processes share, `with` gives the processes: `SharedHeads`.
+        For a projection of attention whose heads processes share, `with` gives the processes, such as
+        `HeadProcesses` of PyTorch.
         """
         return nullcontext()
 

@@ -20,7 +20,7 @@ from .._array_api.checks import (
 )
 from .._array_api.namespace import namespace_of, shape_of
 from ..attention import Dropout, check_mask, merge_heads, split_heads
-from ..attention.attend import Additions, attend_checked, weights_checked
+from ..attention.attend import Additions, Position, attend_checked, weights_checked
 from ..attention.masks import all_of, causal_checked, sliding_window_checked, valid_lengths_checked
 from ..encodings import QueryEncoding
 from ..encodings.attention_encoding import AttentionEncoding
@@ -224,7 +224,7 @@ class MultiHeadAttention(Documented):
                 q = self.scaling(q, start=at.start, positions=at.positions, **options)
             if at.cached:
                 k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
-            position, order = self._position(q, k, at, part), at.by_index if by_order else at
+            position, order = self._position(q, k, at, part, processes), at.by_index if by_order else at
             hides_later = causal and not order.is_last
             is_causal = hides_later and order.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
             is_causal = is_causal and (self.window is None or at.is_within(self.window))
@@ -233,7 +233,7 @@ class MultiHeadAttention(Documented):
             added = Additions(position, mask=visible)
             mixed = attend_checked(q, k, v, added, is_causal=is_causal, dropout=dropout)
             merged = merge_heads(mixed)
-            result = self.W_o(merged if processes is None else processes.join(merged, self.W_o, part.of_queries))
+            result = self.W_o(merged if processes is None else processes.join(merged, self.W_o))
             if cache is None and not weights:
                 return result
             shares = weights_checked(q, k, added) if weights else ()
@@ -279,11 +279,9 @@ class MultiHeadAttention(Documented):
         check_broadcasts(name, tokens, (shape_of(queries)[0], *shape_of(tokens)[1:]))
 
     def _part(self, heads: Given, processes: Any) -> PartOfHeads:
-        """Return the heads of this process; all where each process computes those of all, as their terms need."""
-        if self.scoring is not None and self.scoring.encoding.mixes_heads:
-            if heads is not None:
-                check_part_of_heads(self.scoring.encoding)
-            return ALL_HEADS
+        """Return the heads of this process."""
+        if heads is not None:
+            check_part_of_heads(self.scoring and self.scoring.encoding)
         part: Any = processes.part(self.num_heads) if heads is None else parse_heads(heads, self.backend)
         return PartOfHeads(part, part.of_keys(self.num_heads, self.num_kv_heads))
 
@@ -291,7 +289,7 @@ class MultiHeadAttention(Documented):
         """Return projected tokens by head, those of this process."""
         projected = getattr(self, name)(tokens)
         if processes is not None:
-            projected = processes.split(projected, part)
+            projected = processes.split(projected)
         heads = heads if part is None else part.count
         width = heads * self.num_hiddens // self.num_heads
         if projected.shape[-1] != width:
@@ -330,7 +328,7 @@ class MultiHeadAttention(Documented):
                 f"`causal` must be True for {shown(self.position)}, which is for causal attention, got False."
             )
 
-    def _position(self, q: Tensor, k: Tensor, at: TokenPositions, part: PartOfHeads) -> Tensor:
+    def _position(self, q: Tensor, k: Tensor, at: TokenPositions, part: PartOfHeads, processes: Any) -> Tensor:
         """Return the encoding at the positions of queries and all keys, if it acts in attention; else None."""
         bias: Tensor = None
         rotation: Tensor = None
@@ -343,9 +341,14 @@ class MultiHeadAttention(Documented):
             rotation = self._rotation(q, k, at, part.of_keys)
         elif self.rotary is not None and self.rotary.encoding.widening > 1:
             rotation = RotatedTokens(self.rotary.encoding)
-        if bias is None or rotation is None:
-            return rotation if bias is None else bias
-        return RotatedAndBiased(rotation, bias, (q, k) if bias.encoding.uses_content else None)
+        if bias is None:
+            return rotation
+        tokens = (q, k) if bias.encoding.uses_content else None
+        if processes is not None and bias.encoding.mixes_heads:
+            tokens = processes.gather(q), processes.gather(k)
+        elif rotation is None:
+            return bias
+        return RotatedAndBiased(Position() if rotation is None else rotation, bias, tokens)
 
     def _rotation(self, q: Tensor, k: Tensor, at: TokenPositions, part: Heads | None) -> AtRows:
         """Return the rotary encoding at the rows of queries and all keys, for attention to rotate them."""

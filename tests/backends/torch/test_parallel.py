@@ -321,13 +321,14 @@ def heads_in_parallel_compiled(mesh):
 @many_devices("PyTorch", "decoding with a cache, tensor parallel; each process keeps the keys of its heads")
 @check
 def a_cache_of_the_heads_of_a_process(mesh):
-    reference = MultiHeadAttention(WIDTH, HEADS, position=ROTARY)
-    model, x, cache = by_heads(reference, mesh), torch.randn(1, LENGTH, WIDTH), ()
-    wanted = reference(x, x, x, causal=True)
-    for start, tokens in ((0, x[:, :5]), (5, x[:, 5:6]), (6, x[:, 6:])):
-        got, _, cache = model(tokens, tokens, tokens, start=start, causal=True, cache=cache)
-        torch.testing.assert_close(got, wanted[:, start : start + tokens.shape[1]], rtol=0, atol=1e-6)
-    assert cache[0].shape == (1, HEADS // 2, LENGTH, HEAD)
+    for position in (ROTARY, example("ForgettingBias")):
+        reference = MultiHeadAttention(WIDTH, HEADS, position=position)
+        model, x, cache = by_heads(reference, mesh), torch.randn(1, LENGTH, WIDTH), ()
+        wanted = reference(x, x, x, causal=True)
+        for start, tokens in ((0, x[:, :5]), (5, x[:, 5:6]), (6, x[:, 6:])):
+            got, _, cache = model(tokens, tokens, tokens, start=start, causal=True, cache=cache)
+            torch.testing.assert_close(got, wanted[:, start : start + tokens.shape[1]], rtol=0, atol=1e-6)
+        assert cache[0].shape == (1, HEADS // 2, LENGTH, HEAD)
 
 
 @many_devices("PyTorch", "a plan that shards some of `W_q`, `W_k`, `W_v`", fails="a `ValueError` names the projection")
