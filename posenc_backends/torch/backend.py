@@ -19,7 +19,6 @@ from posenc_core.layers import Backend
 from . import namespace, onnx
 from .distributed import (
     PLAIN,
-    HeadProcesses,
     head_processes,
     is_arriving,
     is_distributed,
@@ -100,13 +99,6 @@ class TorchBackend(Backend):
     def beside(self, rows: tuple[Any, ...], x: Any, /) -> tuple[Any, ...]:
         """Return rows that are replicated where the tokens are distributed."""
         return rows if type(x) in PLAIN else tuple([replicate_beside(row, x) for row in rows])
-
-    def summed_over(self, group: Any, arrays: Any, /) -> Any:
-        """Return arrays whose parameters have gradients summed over the processes of a mesh, if there is one."""
-        if group is None:
-            return arrays
-        summed = HeadProcesses(group).summed
-        return {name: summed(x) if x.requires_grad or is_distributed(x) else x for name, x in arrays.items()}
 
     def is_beside(self, table: Any, x: Any, /) -> bool:
         """Return whether a table lies on the device of `x`."""

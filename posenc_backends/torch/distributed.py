@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -53,7 +54,7 @@ def replicating(x: torch.Tensor) -> AbstractContextManager[None]:
 def check_formula() -> None:
     """Raise where the formula would miss the keys of other processes: inside PyTorch's `context_parallel`."""
     attention: Any = torch.nn.functional.scaled_dot_product_attention  # which it replaces by a function of its own
-    if not torch.compiler.is_compiling() and attention.__module__.startswith("torch.distributed."):
+    if not isinstance(attention, BuiltinFunctionType) and attention.__module__.startswith("torch.distributed."):
         raise ValueError(
             "Attention inside `context_parallel` must be PyTorch's ring attention, which takes no mask, bias, dropout, "
             'weights or float64: give rotary positions with `causal="order"`, or gather the keys outside of it.'
@@ -90,7 +91,7 @@ class HeadProcesses:
                 f"`num_heads` must be a multiple of the {self.mesh.size()} processes that share heads, got {num_heads}."
             )
         first = self.mesh.get_local_rank() * count
-        return Heads(range(first, first + count), self.mesh)
+        return Heads(range(first, first + count), self)
 
     def split(self, projected: torch.Tensor) -> torch.Tensor:
         """Return the columns of the heads of this process, given those of all or these."""
@@ -109,23 +110,22 @@ class HeadProcesses:
 
     def gather(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return queries or keys of all heads, `(batch, heads, length, width)`, given those of this process."""
-        from torch.distributed.tensor import Shard
+        from torch.distributed.tensor import DTensor, Shard
 
-        return self.summed(tokens, Shard(1))
+        return self._whole(DTensor.from_local(tokens, self.mesh, [Shard(1)], run_check=False))
 
-    def summed(self, own: torch.Tensor, placement: Any = None) -> torch.Tensor:
-        """Return a tensor of all heads whose gradient is the sum of those in the processes.
+    def sum_gradients(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Return constants and parameters, which all processes have, by name; gradients of parameters are summed."""
+        return {name: self._whole(x) if x.requires_grad or is_distributed(x) else x for name, x in arrays.items()}
 
-        Args:
-            own: what this process has, or a `DTensor`.
-            placement: of a plain tensor, by default the whole in each process.
-        """
+    def _whole(self, x: torch.Tensor) -> torch.Tensor:
+        """Return a tensor that all processes have, or the whole of a `DTensor`; its gradient is the sum of theirs."""
         from torch.distributed.tensor import DTensor, Partial, Replicate
 
         everywhere = [Replicate()]
-        if not isinstance(own, DTensor):
-            own = DTensor.from_local(own, self.mesh, [placement or everywhere[0]], run_check=False)
-        return own.redistribute(placements=everywhere).to_local(grad_placements=[Partial()])
+        if not isinstance(x, DTensor):
+            x = DTensor.from_local(x, self.mesh, everywhere, run_check=False)
+        return x.redistribute(placements=everywhere).to_local(grad_placements=[Partial()])
 
 
 def head_processes(weight: torch.Tensor) -> HeadProcesses | None:

@@ -110,10 +110,6 @@ class Backend(ABC):
         """Return rows of tables that can be combined with `x`, for instance replicated if `x` is distributed."""
         return rows
 
-    def summed_over(self, group: object, arrays: Any, /) -> Any:
-        """Return arrays whose gradients are summed over the processes that share the heads of attention."""
-        return arrays
-
     def is_beside(self, table: Tensor, x: Tensor, /) -> bool:
         """Return whether a table of a layer lies on the device of `x`, where the framework does not move it there."""
         return True

@@ -221,7 +221,8 @@ class BaseLayer(Documented):
         """Return the arrays of some heads, as `parse_heads` returns them; of all for None."""
         if heads is None:
             return self.arrays
-        return self.encoding.take_heads(self.backend.summed_over(heads.group, self.arrays), heads.numbers)
+        arrays = self.arrays if heads.processes is None else heads.processes.sum_gradients(self.arrays)
+        return self.encoding.take_heads(arrays, heads.numbers)
 
     def check_tokens(self, name: str, x: Tensor, width: int | None) -> Tensor:
         """Return `x` prepared; raise unless it is a floating-point array of the framework, `(..., length, width)`."""

@@ -17,11 +17,11 @@ class Heads:
 
     Attributes:
         numbers: a range, or an integer array `(heads,)`.
-        group: the processes as the framework knows them, over which it sums gradients; None where it does not.
+        processes: those that share them, which sum gradients and gather tokens; None where the caller does.
     """
 
     numbers: Any
-    group: Any = None
+    processes: Any = None
 
     @property
     def count(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -209,9 +210,9 @@ class MultiHeadAttention(Documented):
         processes: Any  # that share the heads, or None
         with self.backend.call_context(self.W_q) as processes:
             part = ALL_HEADS if heads is processes is None else self._part(heads, processes)
-            q = self._heads("W_q", queries, self.num_heads, part.of_queries, processes)  # (batch, heads, length, width)
-            k = self._heads("W_k", keys, self.num_kv_heads, part.of_keys, processes)
-            v = self._heads("W_v", values, self.num_kv_heads, part.of_keys, processes)
+            q = self._heads("W_q", queries, self.num_heads, part.of_queries)  # (batch, heads, length, width)
+            k = self._heads("W_k", keys, self.num_kv_heads, part.of_keys)
+            v = self._heads("W_v", values, self.num_kv_heads, part.of_keys)
             encoding, kind = None if self.rotary is None else self.rotary.encoding, (1, 1)
             if encoding is not None:
                 kind = 1 if self.rotates_in_attention else encoding.widening, encoding.num_axes
@@ -224,7 +225,7 @@ class MultiHeadAttention(Documented):
                 q = self.scaling(q, start=at.start, positions=at.positions, **options)
             if at.cached:
                 k, v = (namespace_of(k).concat([old, new], axis=2) for old, new in zip(cache, (k, v), strict=True))
-            position, order = self._position(q, k, at, part, processes), at.by_index if by_order else at
+            position, order = self._position(q, k, at, part), at.by_index if by_order else at
             hides_later = causal and not order.is_last
             is_causal = hides_later and order.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
             is_causal = is_causal and (self.window is None or at.is_within(self.window))
@@ -281,15 +282,16 @@ class MultiHeadAttention(Documented):
     def _part(self, heads: Given, processes: Any) -> PartOfHeads:
         """Return the heads of this process."""
         if heads is not None:
-            check_part_of_heads(self.scoring and self.scoring.encoding)
-        part: Any = processes.part(self.num_heads) if heads is None else parse_heads(heads, self.backend)
+            check_part_of_heads(None if self.scoring is None else self.scoring.encoding)
+        part: Any = parse_heads(heads, self.backend)
+        part = processes.part(self.num_heads) if part is None else replace(part, processes=processes)
         return PartOfHeads(part, part.of_keys(self.num_heads, self.num_kv_heads))
 
-    def _heads(self, name: str, tokens: Tensor, heads: int, part: Heads | None, processes: Any) -> Tensor:
+    def _heads(self, name: str, tokens: Tensor, heads: int, part: Heads | None) -> Tensor:
         """Return projected tokens by head, those of this process."""
         projected = getattr(self, name)(tokens)
-        if processes is not None:
-            projected = processes.split(projected)
+        if part is not None and part.processes is not None:
+            projected = part.processes.split(projected)
         heads = heads if part is None else part.count
         width = heads * self.num_hiddens // self.num_heads
         if projected.shape[-1] != width:
@@ -328,7 +330,7 @@ class MultiHeadAttention(Documented):
                 f"`causal` must be True for {shown(self.position)}, which is for causal attention, got False."
             )
 
-    def _position(self, q: Tensor, k: Tensor, at: TokenPositions, part: PartOfHeads, processes: Any) -> Tensor:
+    def _position(self, q: Tensor, k: Tensor, at: TokenPositions, part: PartOfHeads) -> Tensor:
         """Return the encoding at the positions of queries and all keys, if it acts in attention; else None."""
         bias: Tensor = None
         rotation: Tensor = None
@@ -344,8 +346,8 @@ class MultiHeadAttention(Documented):
         if bias is None:
             return rotation
         tokens = (q, k) if bias.encoding.uses_content else None
-        if processes is not None and bias.encoding.mixes_heads:
-            tokens = processes.gather(q), processes.gather(k)
+        if part.of_queries is not None and bias.encoding.mixes_heads:
+            tokens = part.of_queries.processes.gather(q), part.of_queries.processes.gather(k)
         elif rotation is None:
             return bias
         return RotatedAndBiased(Position() if rotation is None else rotation, bias, tokens)
