@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import math
 import re
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from os import PathLike
@@ -15,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from .._array_api.checks import check_integer, check_number, shown
-from ..formats import DamagedError, read_file
 from ..formats.gguf import ARCHITECTURE, from_gguf
 from ..formats.megatron import from_megatron, is_command_line, is_megatron
 from ..formats.params import from_params, is_params
 from ..formats.values import quote
+from .config_file import read_config_file
 from .facts.models import MODELS, find_model
 from .facts.records import Model
+from .hub_keys import TRANSLATIONS
 
 ROPES = ("rope_parameters", "rope_scaling")
 BASES = ("rope_theta", "rotary_emb_base", "rotary_embedding_base", "global_rope_theta")
@@ -95,7 +93,7 @@ def contents(config: Any) -> dict[str, Any]:
     """Read a whole config, with all its parts; the exceptions are those of `read`."""
     content = config
     if isinstance(config, PathLike) or (isinstance(config, str) and not is_command_line(config)):
-        content = _from_file(Path(config))
+        content = read_config_file(Path(config))
     elif hasattr(config, "to_dict"):
         content = _from_object(config)
     if isinstance(content, Namespace | list | tuple | str):
@@ -121,9 +119,7 @@ def contents(config: Any) -> dict[str, Any]:
 
 def find_text(content: dict[str, Any]) -> dict[str, Any]:
     """Return the config of the text model in a whole config; one of diffusers or timm whole."""
-    if is_foreign(content):
-        return content
-    return _find_text_part(content)
+    return content if is_foreign(content) else _find_text_part(content)
 
 
 def is_foreign(config: Mapping[str, Any]) -> bool:
@@ -190,45 +186,6 @@ def _from_object(config: Any) -> Any:
         raise TypeError(f"`config` must have a `to_dict` that works, got {type(error).__name__} from it.") from error
 
 
-def _from_file(path: Path) -> Any:
-    try:
-        if path.is_dir():
-            found = (path / name for name in ("config.json", "params.json") if (path / name).exists())
-            path = next(found, path / "config.json")
-        content = read_file(path)
-        if isinstance(content, str) and not is_command_line(content):
-            content = json.loads(content, object_pairs_hook=_each_key_once)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENAMETOOLONG):
-            raise
-        raise FileNotFoundError(
-            f"`config` must be a path to config.json, its folder, a dict or a config object: there is no file "
-            f"{_shorten_path(path)}, and nothing is downloaded from the Hub."
-        ) from error
-    except DamagedError as error:
-        raise ValueError(f"`config` must be {error}.") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"`config` must be a file of JSON, but {_shorten_path(path)} is not: {error}.") from error
-    if not isinstance(content, dict | str):
-        raise TypeError(f"`config` must hold a JSON object, but {_shorten_path(path)} holds {type(content).__name__}.")
-    return content
-
-
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON; of a key that it has twice, programs read one or the other value."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {quote(twice)} stands twice in an object")
-    return found
-
-
-def _shorten_path(path: Path) -> str:
-    """Return a path for a message, whose last part says most."""
-    text = repr(str(path))[1:-1]
-    return text if len(text) <= 150 else f"…{text[-149:]}"
-
-
 def _check_bounded(config: Mapping[Any, Any]) -> None:
     """Raise unless a config can be walked through and printed, as error messages do; one that holds itself cannot."""
     level: list[Any] = [config]
@@ -255,7 +212,7 @@ def _children(part: Any) -> Iterable[Any]:
 
 def _find_text_part(config: dict[str, Any]) -> dict[str, Any]:
     """Return the innermost text config, with the RoPE keys that only the outer configs have."""
-    _check_nested(config)
+    _check_nested(config := TRANSLATIONS.get(str(config.get("model_type")), dict)(config))
     _check_spelling(config)
     for name in TEXTS:
         part = config.get(name)

@@ -13,11 +13,14 @@ from ..positions.sequences import LIMIT
 from ..rotation import LAYOUTS, Layout
 from ..scaling import Proportional
 from .config import (
+    BASES,
     INDEXER_LAYOUT,
     KNOWN,
     LAYERS_WITHOUT,
     ROPES,
     ROTATED,
+    SHARES,
+    WIDTHS,
     check_keys,
     contents,
     find_text,
@@ -30,8 +33,11 @@ from .config import (
 from .diffusers import load_diffusers
 from .dual_chunk import KEY as CHUNKS
 from .dual_chunk import add_chunks
+from .facts.audio import AUDIO
+from .facts.kinds import Lack, Rope
 from .facts.models import MODELS, find_model, model_type
 from .facts.records import Model
+from .facts.text import TEXT
 from .facts.towers import REFUSED, TOWERS, WITHOUT_ROPE
 from .fope import load_fope
 from .indexer import INDEXER, find_indexer
@@ -53,6 +59,14 @@ from .sections import AXES_KEYS, AXES_TYPES, alternate_axes, divide_axes, is_xdr
 from .timm import load_timm
 from .transformers_quirks import warn_of_quirks
 from .vision import load_tower
+
+
+def _mentions(facts: Any, kinds: tuple[type, ...]) -> bool:
+    """Return whether facts, which are nested tuples, have one of these kinds."""
+    return isinstance(facts, kinds) or (isinstance(facts, tuple) and any(_mentions(one, kinds) for one in facts))
+
+
+WITHOUT = {name for name, facts in (TEXT | AUDIO).items() if name not in MODELS and not _mentions(facts, (Lack, Rope))}
 
 
 def load_rope(
@@ -181,7 +195,9 @@ def load_text(
 
 
 def _rotates_nowhere(config: Mapping[str, Any]) -> bool:
-    """Return whether no layer has RoPE, although the model may: by its type, by its index or by its base."""
+    """Return whether no layer has RoPE: by its type, by its index, by its base, or as the model has other encodings."""
+    if config.get("model_type") in WITHOUT and not get_values(config, (*ROPES, *BASES, *SHARES, *WIDTHS)):
+        return True
     types, bases, rotated = list_types(config), layer_bases(config), config.get(ROTATED)
     still = types and {*types} <= {*NOT_ATTENTION}
     return bool(still or (bases and not any(bases)) or (isinstance(rotated, list) and rotated and not any(rotated)))

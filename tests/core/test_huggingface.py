@@ -327,11 +327,19 @@ def test_numbers_far_out_by_the_definition():
 
 @pytest.mark.parametrize(
     ("name", "names"),
-    [("gpt2", ("rope_theta", "`model_type`", "'gpt2'")), ("gpt_oss", ("rope_parameters", "`model_type`", "'gpt_oss'"))],
+    [
+        ("my_gpt", ("rope_theta", "`model_type`", "'my_gpt'")),
+        ("gpt_oss", ("rope_parameters", "`model_type`", "'gpt_oss'")),
+    ],
 )
 def test_a_config_that_says_nothing_of_a_rotation(name, names):
     with rejects(ValueError, *names):
         load_rope({"model_type": name, "hidden_size": 768, "num_attention_heads": 12})
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5", "mamba", "whisper", "xlm-roberta"])
+def test_models_with_other_encodings_do_not_rotate(name):
+    assert load_rope({"model_type": name, "hidden_size": 768, "num_attention_heads": 12}) is None
 
 
 @pytest.mark.parametrize(("config", "message", "scaling"), CASES["warned"].values(), ids=CASES["warned"])

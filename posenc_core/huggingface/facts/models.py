@@ -6,8 +6,9 @@ stands for `"name_text"` and `"name_text_model"`. Below `within` stand models of
 its text model, for configs that leave it out; `others` have no RoPE, or one that is not known, but other facts.
 
 Source: defaults of the config classes and the code of the models in transformers 5.23. Those not in transformers follow
-vLLM 0.33 (chatglm, exaone, internlm2, kimi_k2, mimo, minimax_text_01, molmo, openpangu_vl), vLLM-Omni 0.14
-(bailing_moe_v2), their checkpoints (qwen) and their authors (hunyuan_image_3_moe).
+vLLM 0.33 (chatglm, exaone, hunyuan, internlm2, kimi_k2, mimo, minimax_m3, minimax_text_01, molmo, nemotron-nas, new,
+openpangu_vl, phi4mm), vLLM-Omni 0.14 (bailing_moe_v2), their checkpoints (qwen) and their authors (hunyuan_image_3_moe,
+xlm-roberta).
 """
 
 from __future__ import annotations

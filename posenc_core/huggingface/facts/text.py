@@ -101,8 +101,9 @@ _TABLE: dict[str, Facts] = {
     # Learned rows after that of the padding token.
     """
         altclip_text_model bridgetower_text_model camembert clap_text_model data2vec-text ibert longformer markuplm
-        roberta roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod
+        roberta roberta-prelayernorm xlm-roberta-xl xmod
     """: _PADDED,
+    "xlm-roberta": If("position_embedding_type", ("rotary",), Rope(), _PADDED),  # rotary: by the authors of Jina's
     "luke": (_PADDED, Rows(name="entities"), Note("the row of an entity is the mean of the rows of its words")),
     "mpnet": (_PADDED, Buckets("both", "num_attention_heads", distance=128), Note("all layers have the same bias")),
     # Boxes on a page.
