@@ -27,7 +27,7 @@ FIELDS = {  # the least that makes a default config use the class, or its values
     "glm4v_moe_text": {"head_dim": 128},
     "glm4v_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
     "glm_image_text": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
-    "granitemoehybrid": {"position_embedding_type": "rope"},
+    "granitemoehybrid": {"position_embedding_type": "rope", "num_hidden_layers": 1, "layer_types": ["full_attention"]},
     "minimax_m3_vl_text": {
         "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.5}
     },
@@ -52,9 +52,9 @@ def rows():
         yield row(path, name)
 
 
-def classes():
-    """Yield the module and the name of each class; no model is imported."""
-    for file in sorted(FOLDER.glob("*/modeling_*.py")):
+def classes(folder="*"):
+    """Yield the module and the name of each class, or of each in a folder; no model is imported."""
+    for file in sorted(FOLDER.glob(f"{folder}/modeling_*.py")):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and NAMES.search(node.name):
                 yield f"transformers.models.{file.parent.name}.{file.stem}", node.name
@@ -83,7 +83,7 @@ def row(path, name):
             reasons.append(f"{type(config).__name__}: {type(error).__name__}: {error}")
             continue
         named = config.model_type or type(config).__name__
-        return _compared(module, part, config)._replace(folder=folder, name=name, config=named, fields=fields)
+        return compared(module, part, config)._replace(folder=folder, name=name, config=named, fields=fields)
     return Row(folder, name, note="; ".join(reasons))
 
 
@@ -115,7 +115,7 @@ def _is_config(value, module):
     return inspect.isclass(value) and issubclass(value, PreTrainedConfig) and value.__module__ == module.__name__
 
 
-def _compared(module, part, config):
+def compared(module, part, config):
     """Return a row with the verdict on all layers."""
     verdicts, ours, known = [], {}, True
     for layer_type in _layer_types(part, config):
