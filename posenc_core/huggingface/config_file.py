@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from .._array_api.checks import shown
 from ..formats import DamagedError, read_file
 from ..formats.megatron import is_command_line
 from ..formats.values import quote

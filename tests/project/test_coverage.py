@@ -32,6 +32,17 @@ def test_the_page_counts_the_rows_and_says_why_others_do_not_agree(page):
         assert all(reason for _, _, reason in others)
 
 
+def test_the_page_links_the_sources_of_configs_as_published(page):
+    models = json.loads((DOCS.parent / "tests" / "core" / "published" / "models.json").read_text("utf-8"))
+    rows = [cells(line) for line in page.partition("## Configs as published")[2].partition("\n## ")[0].splitlines()[6:]]
+    assert [name for name, *_ in rows if name] == list(models)
+    linked = [row for row in rows if len(row) > 4 and "](https://" in row[4]]
+    assert (
+        f"numbers of {len(linked)} are those of the linked sources; those of {len(models) - len(linked)} have" in page
+    )
+    assert len(linked) > 100
+
+
 def test_the_readme_has_the_numbers_of_transformers():
     rows = json.loads((DOCS.parent / "tests" / "peers" / "coverage" / "transformers.json").read_text("utf-8"))["rows"]
     agree = sum(row["verdict"] == "agrees" for row in rows)

@@ -7,10 +7,12 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
-from . import of_diffusers, of_timm, of_transformers
+from . import of_diffusers, of_published, of_timm, of_transformers
 
 # Modules with `rows()` and the `PACKAGES` whose versions are written.
-SOURCES = {"diffusers": of_diffusers, "timm": of_timm, "transformers": of_transformers}
+SOURCES = {
+    "diffusers": of_diffusers, "published": of_published, "timm": of_timm, "transformers": of_transformers,
+}  # fmt: skip
 FOLDER = Path(__file__).parent
 
 
