@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import Parameter, Signature, isabstract, signature
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def _to_python(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         return tuple(map(_to_python, value))
-    is_integer = isinstance(value, SupportsIndex) and not isinstance(value, int) and not hasattr(value, "shape")
+    is_integer = hasattr(value, "__index__") and not isinstance(value, int) and not hasattr(value, "shape")
     return operator.index(value) if is_integer else value
 
 

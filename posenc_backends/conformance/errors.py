@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc_core.encodings import Encoding, RotaryEncoding
-from posenc_core.rotation import channel_pairs
+from posenc_core.rotation import pair_slices
 
 GoldenCase = dict[str, Any]
 
@@ -74,7 +74,7 @@ def ulps(got: Any, wanted: Any, *, dtype: str = "float32", scale: Any = None) ->
 def ulp_of(numbers: Any, dtype: str) -> Any:
     """Return one ulp of each number in this dtype; tiny numbers have that of the smallest normal float32."""
     size = np.maximum(np.abs(numbers), np.finfo(np.float32).tiny)
-    return 2.0 ** (np.floor(np.log2(size)) + 1 - DIGITS[dtype])
+    return np.where(np.isfinite(size), np.ldexp(1.0, np.frexp(size)[1] - DIGITS[dtype]), size)
 
 
 def measure(on: BackendUnderTest, got: Any, wanted: Any, limit: float, dtype: str = "float32") -> Measurement:
@@ -107,8 +107,9 @@ def error_of(
 def pair_lengths(encoding: RotaryEncoding, rotated: Any) -> Any:
     """Return, for each channel, the length of its rotated pair, or its own size if it is not rotated."""
     pairing, lengths = encoding.pairing, np.abs(rotated)
-    first, second = channel_pairs(encoding.head_dim, encoding.pairs, pairing, pairing.join)
-    lengths[..., first] = lengths[..., second] = np.hypot(rotated[..., first], rotated[..., second])
+    blocks, _ = pair_slices(encoding.head_dim, encoding.pairs, pairing._replace(split=pairing.join))
+    for first, second in (block[:2] for block in blocks):
+        lengths[..., first] = lengths[..., second] = np.hypot(rotated[..., first], rotated[..., second])
     return lengths
 
 

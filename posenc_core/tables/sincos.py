@@ -191,12 +191,12 @@ def _check_tables(positions: Positions, frequencies: Frequencies, **tables: Any)
         if table is None:
             continue
         check_rank(name, table, minimum=2, maximum=2, axes="(length, columns)")
-        if table.dtype.name not in ("float32", "float64") or not table.flags.writeable:
+        if table.dtype.char not in "fd" or not table.flags.writeable:
             raise TypeError(f"`{name}` must be float32 or float64 and writeable, got {table.dtype}.")
         if len(table) != rows or table.shape[1] > columns:
             raise ValueError(f"`{name}` must have {rows} rows and at most {columns} columns, got shape {table.shape}.")
-    if len(dtypes := {table.dtype.name for table in tables.values() if table is not None}) > 1:
-        raise TypeError(f"`cos` and `sin` must have one dtype, got {' and '.join(sorted(dtypes))}.")
+    if len({table.dtype.char for table in tables.values() if table is not None}) > 1:
+        raise TypeError("`cos` and `sin` must have one dtype, got float32 and float64.")
 
 
 def _check_envelope(envelope: Any, positions: Positions, columns: int) -> None:
