@@ -1,3 +1,4 @@
+import gc
 import os
 import warnings
 from importlib.util import find_spec
@@ -70,6 +71,12 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.slow)
 
 
+def pytest_collection_finish():
+    """Look rarely for garbage, and not among modules and tests: a tenth of the time of a compiler goes into that."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 @pytest.fixture(scope="session")
 def on(request) -> BackendUnderTest:
     """The backend under test, with the module that tests it."""
@@ -80,6 +87,12 @@ def on(request) -> BackendUnderTest:
 def backend(on):
     """The module of the backend under test."""
     return on.backend
+
+
+@pytest.fixture
+def traced(on):
+    """A compiler for tests of what is traced; of PyTorch, it generates no machine code, which golden cases run."""
+    return getattr(on.testing, "traced_graph", None) or getattr(on.testing, "compiled", None)
 
 
 @pytest.fixture

@@ -11,7 +11,12 @@ def shown(case):
     return {(check, case.encoding), (check, case.dtype)} | options | call
 
 
-def fewest(cases):
+def shown_in_machine_code(case):
+    """Return what the code shows that a compiler generates: the encoding, and the dtype in this check."""
+    return {case.encoding, case.kind, (case.run.func.__name__, case.dtype)}
+
+
+def fewest(cases, shown=shown):
     """Return the names of few cases that show all that these do: first those that show most, each starts a compiler."""
     facts = {case.name: shown(case) for case in cases}
     left, names = set().union(*facts.values()), set()
@@ -29,16 +34,24 @@ def pytest_generate_tests(metafunc):
     chosen = fewest(case for case, reason in compiled if not reason) | fewest(
         case for case, reason in compiled if reason
     )
-    left_out = {case.name for case, _ in compiled} - chosen
+    traced = set()
+    if hasattr(on.testing, "traced_graph"):
+        right = [case for case, reason in compiled if case.name in chosen and not reason]
+        traced = {case.name for case in right} - fewest(right, shown_in_machine_code)
+    left_out = {case.name for case, _ in compiled} - chosen | traced
     marked = []
     for case, reason in cases:
         marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
         marks += [pytest.mark.mode] if case.is_mode else []
-        marks += [pytest.mark.slow] if case.is_slow or case.name in left_out else []
-        marked.append(pytest.param(case, id=case.name, marks=marks))
-    metafunc.parametrize("case", marked)
+        if case.name in traced:
+            marked.append(pytest.param(case, True, id=f"{case.name}, traced", marks=marks))
+        slow = [pytest.mark.slow] if case.is_slow or case.name in left_out else []
+        marked.append(pytest.param(case, False, id=case.name, marks=[*marks, *slow]))
+    metafunc.parametrize(("case", "is_traced"), marked)
 
 
-def test_agrees_with_the_golden_numbers(on, case):
+def test_agrees_with_the_golden_numbers(on, case, is_traced, traced, monkeypatch):
+    if is_traced:
+        monkeypatch.setattr(on.testing, "compiled", traced)
     measurement = case.run(on)
     assert measurement.passed, f"The error is {measurement.worst} ulp, the limit {measurement.limit}."

@@ -157,7 +157,7 @@ def test_gradients_reach_real_positions(on, to_backend):
     np.testing.assert_allclose(on.backend.to_numpy(found), wanted, rtol=1e-5, atol=0)
 
 
-def test_traced_positions(on, to_backend):
+def test_traced_positions(on, to_backend, traced):
     """Those of the table as in golden numbers; NaN past it."""
     if "compiled" in on.known_failures or on.backend.__name__.endswith("mxnet"):
         pytest.skip("This framework compiles no functions.")
@@ -169,7 +169,7 @@ def test_traced_positions(on, to_backend):
     def tables(positions):
         return (*far.cos_sin(positions), *near.cos_sin(positions, "float16", "channels"))
 
-    found = numbers(on.backend, on.testing.compiled(tables)(to_backend([case["positions"]])))
+    found = numbers(on.backend, traced(tables)(to_backend([case["positions"]])))
     inside = np.array(case["positions"]) < 131072
     assert inside.sum() == 5
     assert np.isnan(found[0][0, ~inside]).all()

@@ -91,11 +91,11 @@ def test_a_state_loads_into_a_layer_of_another_length(on, encoding, max_len, tmp
     np.testing.assert_array_equal(result, wanted)
 
 
-def test_traced_positions_of_a_loaded_encoding_are_in_the_table(on, to_backend):
+def test_traced_positions_of_a_loaded_encoding_are_in_the_table(on, to_backend, traced):
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")
     x = np.ones((1, 1, 2, 4), np.float32)
-    layer = on.testing.compiled(on.testing.eval_mode(on.backend.RotaryEmbedding(ROTARY)))
+    layer = traced(on.testing.eval_mode(on.backend.RotaryEmbedding(ROTARY)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the compilers
         result = on.backend.to_numpy(layer(to_backend(x), positions=to_backend([2047, 2999])))

@@ -38,11 +38,11 @@ def test_heads_lie_beside_the_sequence(on, seq_axis):
         np.testing.assert_allclose(moved, expected(x, positions, keys=keys), rtol=0, atol=1e-6)
 
 
-def test_compiled_layers_agree(on):
+def test_compiled_layers_agree(on, traced):
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")
     k = drawn(3, 2, 5, 8)
-    call = on.testing.compiled(with_phase(on))
+    call = traced(with_phase(on))
     found = call(on.backend.from_numpy(k), on.backend.from_numpy(k), start=3)
     for ours, keys in zip(found, (False, True), strict=True):
         np.testing.assert_allclose(on.backend.to_numpy(ours), expected(k, range(3, 8), keys=keys), rtol=0, atol=1e-6)

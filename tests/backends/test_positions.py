@@ -20,11 +20,11 @@ def tokens(*shape):
 
 
 @pytest.fixture
-def compiled(on, backend):
+def compiled(on, backend, traced):
     """The compiler of the framework for functions of arrays; Gluon compiles only blocks."""
     if "compiled" in on.known_failures or backend.__name__.endswith("mxnet"):
         pytest.skip("This framework compiles no functions.")
-    return on.testing.compiled
+    return traced
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64"])

@@ -85,11 +85,11 @@ def test_seq_len_must_be_a_positive_integer(backend, to_backend):
         backend.RotaryEmbedding(LONGROPE)(to_backend(tokens(1, 1, 4, 8)), seq_len=0)
 
 
-def test_a_traced_layer_has_the_tables_of_its_length(on, to_backend):
+def test_a_traced_layer_has_the_tables_of_its_length(on, to_backend, traced):
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")
     x = np.ones((1, 1, 4, 8), np.float32)
-    layer = on.testing.compiled(on.testing.eval_mode(on.backend.RotaryEmbedding(LONGROPE.at(17))))
+    layer = traced(on.testing.eval_mode(on.backend.RotaryEmbedding(LONGROPE.at(17))))
     for seq_len in (17, 1000):
         result = on.backend.to_numpy(layer(to_backend(x), seq_len=seq_len))
         np.testing.assert_allclose(result, rotated_by_numpy(x, LONGROPE, range(4), 17), rtol=0, atol=2e-7)
@@ -109,7 +109,7 @@ def test_a_traced_layer_rejects_another_seq_len(on, to_backend, monkeypatch):
     + [(XPos(head_dim=8, layout="half", scale_base=5), 6), (LearnedRotary(head_dim=8, layout="half"), 6), (MIXED, 6)],
     ids=lambda value: type(getattr(value, "scaling", None) or value).__name__ if not isinstance(value, int) else None,
 )
-def test_compiled_attention_agrees_with_eager_or_raises(on, encoding, length):
+def test_compiled_attention_agrees_with_eager_or_raises(on, encoding, length, traced):
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")
     matrices = {name: RNG.normal(size=(16, 16)).astype(np.float32) for name in ("W_q", "W_k", "W_v", "W_o")}
@@ -119,7 +119,7 @@ def test_compiled_attention_agrees_with_eager_or_raises(on, encoding, length):
     )
     eager = on.backend.to_numpy(layer(x, x, x))
     try:
-        compiled = on.backend.to_numpy(on.testing.compiled(layer)(x, x, x))
+        compiled = on.backend.to_numpy(traced(layer)(x, x, x))
     except Exception as error:  # noqa: BLE001 - compilers wrap errors in their own
         compiled = str(error)
     if isinstance(compiled, str):
@@ -129,12 +129,12 @@ def test_compiled_attention_agrees_with_eager_or_raises(on, encoding, length):
         np.testing.assert_allclose(compiled, eager, rtol=0, atol=1e-5 * np.abs(eager).max())
 
 
-def test_traced_positions_past_the_length_are_nan(on, to_backend):
+def test_traced_positions_past_the_length_are_nan(on, to_backend, traced):
     """MXNet reads positions outside of the compiled graph: there they are right."""
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")
     x = tokens(1, 1, 2, 8)
-    layer = on.testing.compiled(on.testing.eval_mode(on.backend.RotaryEmbedding(LONGROPE)))
+    layer = traced(on.testing.eval_mode(on.backend.RotaryEmbedding(LONGROPE)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = on.backend.to_numpy(layer(to_backend(x), positions=to_backend([15, 16])))

@@ -63,6 +63,12 @@ def compiled(layer: Any) -> Callable[..., Any]:
     return torch.compile(layer, fullgraph=True)
 
 
+def traced_graph(layer: Any) -> Callable[..., Any]:
+    """Return the layer compiled without a fallback up to code generation, which takes most of the time."""
+    torch.compiler.reset()
+    return torch.compile(layer, fullgraph=True, backend="aot_eager")
+
+
 def eval_mode(layer: Any, dtype: str = "float32") -> Any:
     """Return the layer in evaluation mode; cast attention to this dtype, as others use that of the tokens."""
     return (layer.to(getattr(torch, dtype)) if isinstance(layer, MultiHeadAttention) else layer).eval()
