@@ -15,19 +15,18 @@ COLORS = (BLUE, ORANGE, GREEN, PURPLE)
 
 def new_figure(across: str, up: str, *, x_log: bool = False, y_log: bool = False) -> go.Figure:
     """Return an empty figure with the style of all."""
-    axis: dict[str, Any] = {"fixedrange": True, "zeroline": False, "exponentformat": "power", "title": {"standoff": 6}}
-    figure = go.Figure()
-    figure.update_xaxes(**axis, title_text=across, type="log" if x_log else None, dtick=1 if x_log else None)
-    figure.update_yaxes(**axis, title_text=up, type="log" if y_log else None)
-    return figure.update_layout(
-        template="none",
-        margin={"l": 58, "r": 12, "t": 8, "b": 44},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        dragmode=False,
-        hovermode="closest",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": GRAY},
-        legend={
+    axis: dict[str, Any] = {"fixedrange": True, "zeroline": False, "exponentformat": "power"}
+    layout = {
+        "template": "none",
+        "xaxis": axis | {"title": {"standoff": 6, "text": across}} | ({"type": "log", "dtick": 1} if x_log else {}),
+        "yaxis": axis | {"title": {"standoff": 6, "text": up}} | ({"type": "log"} if y_log else {}),
+        "margin": {"l": 58, "r": 12, "t": 8, "b": 44},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "dragmode": False,
+        "hovermode": "closest",
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": GRAY},
+        "legend": {
             "orientation": "h",
             "y": 1.02,
             "yanchor": "bottom",
@@ -35,16 +34,19 @@ def new_figure(across: str, up: str, *, x_log: bool = False, y_log: bool = False
             "itemclick": False,
             "itemdoubleclick": False,
         },
-    )
+    }
+    return go.Figure(layout=layout)  # in one step: updates take ten times as long
 
 
 def heat_map(
     values: Any, across: str, down: str, *, x: Any = None, y: Any = None, is_square: bool = False
 ) -> go.Figure:
     """Return a map of values in colors, with the first row at the top."""
-    figure = new_figure(across, down).update_yaxes(autorange="reversed")
+    figure = new_figure(across, down)
+    figure.layout.yaxis.autorange = "reversed"
     if is_square:
-        figure.update_xaxes(constrain="domain").update_yaxes(scaleanchor="x", constrain="domain")
+        figure.layout.xaxis.constrain = figure.layout.yaxis.constrain = "domain"
+        figure.layout.yaxis.scaleanchor = "x"
     hover = f"{down} %{{y}}, {across} %{{x}}: %{{z:.4g}}<extra></extra>"
     bar = {"thickness": 10, "outlinewidth": 0}
     return figure.add_heatmap(z=values, x=x, y=y, colorscale="Viridis", colorbar=bar, hovertemplate=hover)
