@@ -46,14 +46,14 @@ QUICK = {  # XLA compiles in half of the time: what is called operation by opera
     "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false",
 }
 ENVIRONMENTS = {  # the part of the common tests, and the variables to run it with; `slow` runs the rest
-    "jax": [("1/12", {}), ("5/12", {"JAX_ENABLE_X64": "1", **QUICK})],
+    "jax": [("1/12", {}), ("5/24", {"JAX_ENABLE_X64": "1", **QUICK})],
     "keras": [
         (share, {"KERAS_BACKEND": name, **(QUICK if name == "jax" else {})})
-        for share, name in zip(("1/3", "2/12", "5/12"), KERAS_BACKENDS, strict=False)
+        for share, name in zip(("1/6", "2/24", "5/24"), KERAS_BACKENDS, strict=False)
     ],
     "mlx": [("1/3", {})],
-    "mxnet": [("2/3", {})],
-    "paddle": [("3/3", {})],
+    "mxnet": [("2/6", {})],
+    "paddle": [("3/6", {})],
 }
 BY_FILE = ("--dist", "loadfile")  # the tests of a file share what it trains
 ONCE = (  # in one environment only
