@@ -15,29 +15,26 @@ from .._array_api.checks import (
     check_not_masked,
     check_rank,
     check_width,
-    host_array,
     is_static,
     shown,
 )
 from .._array_api.namespace import namespace_of, shape_of
-from ..attention import Dropout, check_mask, merge_heads, split_heads
+from ..attention import Dropout, merge_heads, split_heads
 from ..attention.attend import Additions, Position, attend_checked, weights_checked
-from ..attention.masks import all_of, causal_checked, sliding_window_checked, valid_lengths_checked
 from ..encodings import QueryEncoding
 from ..encodings.attention_encoding import AttentionEncoding
 from ..encodings.placed import AtRows, RotatedAndBiased, RotatedTokens, check_part_of_heads
-from ..positions.sequences import arange_like
 from .attention_bias import AttentionBias
 from .attention_checks import as_pair, check_attention, check_query_scale, check_table_options, missing_tokens
 from .attention_output import AttentionOutput
 from .backend import Backend, Given, Tensor
 from .base import PROJECTIONS, Documented
 from .heads import ALL_HEADS, Heads, PartOfHeads, parse_heads
-from .inputs import as_integers, check_valid_lens, host_values
 from .positional_encoding import check_dropout
 from .query_scaling import QueryScaling
 from .rotary_embedding import RotaryEmbedding
-from .token_positions import TokenPositions, array_like, token_positions
+from .token_positions import TokenPositions, token_positions
+from .visible_keys import visible_keys
 
 if TYPE_CHECKING:
     from .base import called_like
@@ -230,7 +227,10 @@ class MultiHeadAttention(Documented):
             is_causal = hides_later and order.starts_at_0 and not weights and valid_lens is mask is keys_mask is None
             is_causal = is_causal and (self.window is None or at.is_within(self.window))
             hidden_by = order if hides_later and not is_causal else None
-            visible = self._visible(q, at, valid_lens, mask, hidden_by, keys_mask, part.of_queries)
+            visible = visible_keys(
+                q, at, self.backend, valid_lens=valid_lens, mask=mask, keys_mask=keys_mask, order=hidden_by,
+                window=self.window, num_heads=self.num_heads, part=part.of_queries,
+            )  # fmt: skip
             added = Additions(position, mask=visible)
             mixed = attend_checked(q, k, v, added, is_causal=is_causal, dropout=dropout)
             merged = merge_heads(mixed)
@@ -363,43 +363,3 @@ class MultiHeadAttention(Documented):
         learned = {name: arrays[name] for name in encoding.parameters()}
         rotate_by = partial(layer.rotate_by, seq_axis=-2)
         return AtRows(encoding, at_queries, at_keys, learned, rotate_by, *at.arrays(q, self.backend))
-
-    def _visible(
-        self,
-        q: Tensor,
-        at: TokenPositions,
-        valid_lens: Given,
-        mask: Tensor,
-        order: TokenPositions | None,
-        keys_mask: Tensor,
-        part: Heads | None,
-    ) -> Tensor:
-        """Return one mask of all that hides keys, `(batch, heads, queries, keys)` or broadcasting to that; or None.
-
-        `order` has the positions after which keys are hidden, or is None if none are.
-        """
-        batch, queries, keys = at.sizes
-        masks: list[Any] = []
-        if valid_lens is not None:
-            host = host_values(valid_lens, self.backend)
-            check_valid_lens(shape_of(valid_lens) if host is None else host.shape, host, at.sizes)
-            lengths = valid_lens if host is None else self.backend.from_numpy(as_integers(host), like=q)
-            masks.append(valid_lengths_checked(lengths, arange_like(keys, like=q)))
-        if order is not None:
-            masks.append(causal_checked(*order.in_order().arrays(q, self.backend)))
-        if self.window is not None and not at.is_within(self.window):
-            masks.append(sliding_window_checked(*at.in_order().arrays(q, self.backend), self.window))
-        if mask is not None:
-            mask = host_array("mask", mask) if isinstance(mask, (list, tuple)) else mask
-            check_mask(mask, (batch, self.num_heads, queries, keys))
-            mask = array_like("mask", mask, q, self.backend)
-            masks.append(mask if part is None else part.of_mask(mask))
-        if keys_mask is not None and not (at.cached and mask is not None):
-            if at.cached:
-                raise ValueError(
-                    "`mask` must say which keys count, those of the `cache` included, got that of new tokens alone."
-                )
-            check_broadcasts("keys_mask", keys_mask, (batch, keys))
-            xp = namespace_of(q)
-            masks.append(xp.expand_dims(xp.expand_dims(keys_mask, axis=1), axis=1))
-        return all_of(*masks) if masks else None
