@@ -22,7 +22,12 @@ METHODS = {
     "QueryScaling": "scale",
     "MultiHeadAttention": "attend",
 }
-MORE = {"RotaryEmbedding": ("cos_sin",)}
+MORE = {
+    "PositionalEncoding": ("rows",),
+    "RotaryEmbedding": ("cos_sin",),
+    "AttentionBias": ("bias",),
+    "QueryScaling": ("rows",),
+}
 NATIVE = re.compile(r"^ *native: .*(\n {5,}\S.*)*\n?", re.MULTILINE)  # the argument that stands for the framework's own
 
 

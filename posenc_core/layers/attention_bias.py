@@ -95,6 +95,40 @@ class AttentionBias(BaseLayer):
         @called_like(add)
         def __call__(self, *given: Any, **named: Any) -> Any: ...
 
+    def bias(self, query_positions: Given, key_positions: Given, heads: Given = None) -> Tensor:
+        """Return the bias itself, without scores to add it to.
+
+        Args:
+            query_positions: `(queries,)` or `(batch, queries)`, an array of the framework, of NumPy, a list or a range.
+            key_positions: likewise, `(keys,)` or `(batch, keys)`.
+            heads: as in a call of the layer.
+        Returns:
+            `(heads, queries, keys)`, or `(batch, heads, queries, keys)`, on the device of the queries' positions.
+        Raises:
+            TypeError: if positions are not numbers, or the encoding looks at queries and keys as well.
+            ValueError: if the encoding has no such position.
+
+        >>> from posenc_backends.numpy import AttentionBias
+        >>> from posenc_core import Alibi
+        >>> AttentionBias(Alibi(num_heads=1)).bias([2], range(3))
+        array([[[-0.0078125 , -0.00390625,  0.        ]]], dtype=float32)
+        """
+        if self.encoding.uses_content:
+            raise TypeError(f"`bias` of {shown(self.encoding)} depends on queries and keys; call the layer with them.")
+        given, types = (query_positions, key_positions), self.backend.array_types
+        both: list[Any] = [one if isinstance(one, types) else host_values(one, self.backend) for one in given]
+        no_tokens: Tensor = None
+        for name, one in zip(("query_positions", "key_positions"), both, strict=True):
+            check_rank(name, one, minimum=1, maximum=2, axes="(length,) or (batch, length)")
+        x = next((one for one in both if isinstance(one, types)), self._any_array)
+        batch = next((shape_of(one)[0] for one in both if len(one.shape) > 1), None)
+        with self.backend.call_context(x):
+            lengths = (shape_of(both[0])[-1], shape_of(both[1])[-1])
+            part = None if heads is None else parse_heads(heads, self.backend)
+            return self.at(x, lengths, batch, 0, both[0], both[1], part).scores(
+                AttentionInputs(no_tokens, no_tokens, x)
+            )
+
     def values(
         self,
         attention: Tensor,

@@ -95,20 +95,45 @@ class PositionalEncoding(TableLayer):
             raise ValueError(
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
-        if encoding.computes_rows:
-            rows = encoding.rows_of(self.arrays, self.traced_positions(x, start, positions))
-            rows = self.backend.beside(rows, x)
-        elif positions is not None and encoding.mixes_axes:
-            rows = self.backend.beside(self._rows_of_mixed_axes(x, positions), x)
-        else:
-            rows = self.lookup(x, start, positions)
-        result = combine_checked(x, rows[0], self.combine)
+        result = combine_checked(x, self._rows(x, start, positions)[0], self.combine)
         return result if dropout is None else dropout(result)
 
     if TYPE_CHECKING:
 
         @called_like(add)
         def __call__(self, *given: Any, **named: Any) -> Any: ...
+
+    def rows(self, positions: Given, dtype: Any = "float32") -> Tensor:
+        """Return the encoding of positions itself, without tokens to add it to and without dropout.
+
+        Args:
+            positions: of any shape `(...)`, an array of the framework, of NumPy, a list or a number; for an encoding of
+                several axes `(axes, ...)`, or `(length,)` if they are the same on all. Those past the table are treated
+                as in a call of the layer.
+            dtype: as in `RotaryEmbedding.cos_sin`.
+        Returns:
+            `(..., num_hiddens)`, on the device of the positions.
+        Raises:
+            TypeError: if positions are not numbers.
+            ValueError: if their shape does not fit the axes of the encoding, the framework lacks the dtype, or the
+                encoding has no such position.
+
+        >>> from posenc_backends.numpy import PositionalEncoding
+        >>> PositionalEncoding(2).rows([[0, 1], [2, 3]])[1]
+        array([[ 0.9092974 , -0.41614684],
+               [ 0.14112   , -0.9899925 ]], dtype=float32)
+        """
+        return self.rows_of_any_shape(positions, dtype, self._rows)
+
+    def _rows(self, x: Tensor, start: Given, positions: Given) -> tuple[Tensor, ...]:
+        """Return the rows of the tokens in `x`."""
+        encoding = self.encoding
+        if encoding.computes_rows:
+            rows = encoding.rows_of(self.arrays, self.traced_positions(x, start, positions))
+            return self.backend.beside(rows, x)
+        if positions is not None and encoding.mixes_axes:
+            return self.backend.beside(self._rows_of_mixed_axes(x, positions), x)
+        return self.lookup(x, start, positions)
 
     def _rows_of_mixed_axes(self, x: Tensor, positions: Given) -> tuple[Tensor, ...]:
         """Return rows whose columns change with all axes at once, which no table can have."""

@@ -82,6 +82,30 @@ class QueryScaling(TableLayer):
         )
         return in_float32(lambda wide, column: wide * column, q, factors)
 
+    def rows(self, positions: Given, dtype: Any = "float32") -> Tensor:
+        """Return the factors of positions themselves.
+
+        Args:
+            positions: integers of any shape `(...)`, an array of the framework, of NumPy, a list or a number.
+            dtype: as in `RotaryEmbedding.cos_sin`.
+        Returns:
+            `(..., 1)`, on the device of the positions; `(heads, ..., 1)` where each head has a factor of its own.
+        Raises:
+            TypeError: if positions are not integers.
+            ValueError: if the framework lacks the dtype, or the encoding has no such position.
+
+        >>> from posenc_backends.numpy import QueryScaling
+        >>> from posenc_core import QueryScale
+        >>> QueryScaling(QueryScale(length=2, scale=1)).rows([0, 1])
+        array([[1.       ],
+               [1.6931472]], dtype=float32)
+        """
+
+        def factors(q: Tensor, start: Given, positions: Given) -> tuple[Tensor, ...]:
+            return (self.encoding.factors_of(self.arrays, *self.lookup(q, start, positions)),)
+
+        return self.rows_of_any_shape(positions, dtype, factors)
+
     if TYPE_CHECKING:
 
         @called_like(scale)

@@ -6,11 +6,9 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeAlias
 
-import numpy as np
-
-from .._array_api.checks import check_integer, check_known, check_positions_shape, check_rank, shown
+from .._array_api.checks import check_integer, check_known, check_positions_shape, shown
 from .._array_api.kernels import kernel_for
-from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, namespace_of, shape_of
+from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, shape_of
 from ..encodings.attention_encoding import QueryKeyEncoding
 from ..encodings.base import TokenRows, columns_of_heads
 from ..positions.sequences import LIMIT
@@ -18,7 +16,7 @@ from ..rotation import per_channel
 from .backend import Given, Tensor
 from .base import check_encoding
 from .heads import Heads, parse_heads
-from .inputs import batch_size, check_axes, host_values, past_frequencies, sequence_axis
+from .inputs import batch_size, past_frequencies, sequence_axis
 from .tables import TableLayer, check_auto_expand
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 Columns: TypeAlias = Literal["pairs", "channels"]
 COLUMNS = ("pairs", "channels")
-DTYPES = ("float32", "float16", "bfloat16", "float64")
 USUAL, MOST = 2**11, 2**18  # rows of tables of which no number is given; the most are 128 MiB for 128 channels
 
 
@@ -234,40 +231,15 @@ class RotaryEmbedding(TableLayer):
                [0.84147096, 0.00999983, 0.84147096, 0.00999983]], dtype=float32)
         """
         check_known("columns", columns, COLUMNS)
-        wanted = self._floating(dtype)
         encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
         if encoding.needs_attention:
             raise TypeError(rotates_in_attention(encoding))
-        tokens, xp = self._as_tokens(positions), self.backend.namespace
-        if self.backend.is_float64(tokens) != ("float64" in str(wanted)):  # tables have the precision of tokens
-            tokens = xp.astype(tokens, wanted if "float64" in str(wanted) else xp.float32)
-        rows = self.rows(tokens, 0, positions, -2, encoding)
+        rows = self.rows_at(positions, dtype, partial(self.rows, seq_axis=-2, encoding=encoding))
         if columns == "channels":
             stills = (1.0, 0.0) * (len(rows) // 2)
             each = zip(rows, stills, strict=True)
             rows = tuple([per_channel(row, encoding.pairing, encoding.head_dim, still) for row, still in each])
-        return tuple([row if row.dtype == wanted else namespace_of(row).astype(row, wanted) for row in rows])
-
-    def _floating(self, dtype: Any) -> Tensor:
-        """Return the framework's dtype of this name."""
-        name = dtype if isinstance(dtype, str) else name_of_dtype(dtype)
-        check_known("dtype", name, DTYPES)
-        found = getattr(self.backend.namespace, name, None)
-        if found is None:
-            raise ValueError(f"`dtype` must be one that the framework has, got {name!r}; use 'float32'.")
-        return found
-
-    def _as_tokens(self, positions: Given) -> Tensor:
-        """Return an array of the framework on the device of the positions, and of their sizes: `(..., length, 1)`."""
-        x, axes = positions, self.encoding.num_axes
-        if not isinstance(x, self.backend.array_types):
-            host: Any = host_values(x, self.backend)
-            x = self.backend.from_numpy(np.zeros(host.shape, np.int32), like=self._any_array)
-        check_rank("positions", x, minimum=1, maximum=2 + (axes > 1), axes="(length,) or (batch, length)")
-        if axes > 1 and len(x.shape) > 1:
-            check_axes(x, axes)
-            x = x[0, ...]
-        return self.prepare(namespace_of(x).expand_dims(x, axis=-1), None)
+        return rows
 
     def _check_keys(self, k: Tensor, q: Tensor, seq_axis: int, is_usual: bool) -> None:
         """Raise unless keys have the width of the encoding and the length of queries, which were checked."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .._array_api.checks import check_flag, is_static, shown
-from .._array_api.namespace import Array, namespace_of, shape_of, take_nd
+from .._array_api.checks import check_flag, check_known, check_rank, is_static, shown
+from .._array_api.namespace import Array, name_of_dtype, namespace_of, shape_of, take_nd
 from ..encodings import Tabular
 from ..positions.sequences import from_array, sequence
 from .backend import Given, Host, Size, Tensor
@@ -27,6 +28,8 @@ from .inputs import (
     sequence_axis,
     traced_limit,
 )
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
 
 
 class TableLayer(BaseLayer):
@@ -233,6 +236,57 @@ class TableLayer(BaseLayer):
         if not self.backend.is_unread(positions):
             from_array(self.backend.to_numpy(positions))
         return positions
+
+    def rows_at(
+        self, positions: Given, dtype: Any, look_up: Callable[[Tensor, int, Given], tuple[Tensor, ...]]
+    ) -> tuple[Tensor, ...]:
+        """Return rows of positions in a dtype, on the device of the positions.
+
+        Args:
+            positions: `(length,)` or `(batch, length)`, with the axes of a position before.
+            dtype: `"float32"`, `"float16"`, `"bfloat16"`, `"float64"`, or the framework's dtype of that name.
+            look_up: returns rows of given tokens, a start and positions.
+        """
+        wanted = self._floating(dtype)
+        tokens, xp = self._as_tokens(positions), self.backend.namespace
+        if self.backend.is_float64(tokens) != ("float64" in str(wanted)):  # tables have the precision of tokens
+            tokens = xp.astype(tokens, wanted if "float64" in str(wanted) else xp.float32)
+        rows = look_up(tokens, 0, positions)
+        return tuple([row if row.dtype == wanted else namespace_of(row).astype(row, wanted) for row in rows])
+
+    def rows_of_any_shape(
+        self, positions: Given, dtype: Any, look_up: Callable[[Tensor, int, Given], tuple[Tensor, ...]]
+    ) -> Tensor:
+        """Return the first rows of `rows_at` for positions of any shape: `(...) -> (..., columns)`."""
+        is_array = isinstance(positions, self.backend.array_types)
+        given: Any = positions if is_array else host_values(positions, self.backend)
+        lead = 1 if self.encoding.num_axes > 1 and len(given.shape) > 1 else 0
+        sizes = shape_of(given)
+        flat = namespace_of(given).reshape(given, (*sizes[:lead], -1))
+        row = self.rows_at(flat, dtype, look_up)[0]
+        *heads, _, columns = shape_of(row)
+        return namespace_of(row).reshape(row, (*heads, *sizes[lead:], columns))
+
+    def _floating(self, dtype: Any) -> Tensor:
+        """Return the framework's dtype of this name."""
+        name = dtype if isinstance(dtype, str) else name_of_dtype(dtype)
+        check_known("dtype", name, DTYPES)
+        found = getattr(self.backend.namespace, name, None)
+        if found is None:
+            raise ValueError(f"`dtype` must be one that the framework has, got {name!r}; use 'float32'.")
+        return found
+
+    def _as_tokens(self, positions: Given) -> Tensor:
+        """Return an array of the framework on the device of the positions, and of their sizes: `(..., length, 1)`."""
+        x, axes = positions, self.encoding.num_axes
+        if not isinstance(x, self.backend.array_types):
+            host: Any = host_values(x, self.backend)
+            x = self.backend.from_numpy(np.zeros(host.shape, np.int32), like=self._any_array)
+        check_rank("positions", x, minimum=1, maximum=2 + (axes > 1), axes="(length,) or (batch, length)")
+        if axes > 1 and len(x.shape) > 1:
+            check_axes(x, axes)
+            x = x[0, ...]
+        return self.prepare(namespace_of(x).expand_dims(x, axis=-1), None)
 
     def _with_gradient(
         self, rows: tuple[Tensor, ...], positions: Given, host: Host, encoding: Tabular
