@@ -25,6 +25,7 @@ OF_PROJECTIONS = tuple(
 ENCODINGS = ("encoding", "position", "query_scale")  # what a configuration calls the encoding of a layer
 _as_constant = getattr(BACKEND, "as_constant", lambda tensor: tensor)  # TensorFlow asks for gradients of constants
 
+KERAS_2 = "Tokens must be of Keras 3, got a {} of tf_keras, Keras 2; make the model of layers of `keras`."
 register = keras.saving.register_keras_serializable(package="posenc")
 
 
@@ -61,7 +62,9 @@ class Module(keras.layers.Layer):
             return x
         try:
             tensor = keras.ops.convert_to_tensor(x)
-        except (TypeError, ValueError):  # of what the framework has no tensor, such as a masked array
+        except (TypeError, ValueError) as error:  # of what the framework has no tensor, such as a masked array
+            if type(x).__module__.startswith("tf_keras"):
+                raise TypeError(KERAS_2.format(type(x).__name__)) from error
             return x
         return self.dtype_policy.convert_input(tensor, True, self.compute_dtype)
 

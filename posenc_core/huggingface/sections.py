@@ -7,6 +7,7 @@ from typing import Any
 
 from .._array_api.checks import check_integer, shown
 from ..encodings import AxialRotary, MultimodalRotary, Rotary
+from ..encodings.rotary.multimodal import sections_that_fit
 from ..formats.values import warn
 from .config import ROPES, check_size, common_value, get_values
 from .facts.records import Model
@@ -37,7 +38,7 @@ def divide_axes(fields: dict[str, Any], parameters: Mapping[str, Any], model: Mo
     _check_sections(key, sections, arrangement)
     pairs = (fields["rotary_dim"] or fields["head_dim"]) // 2
     if sum(sections) != pairs:
-        raise ValueError(f"`{key}` must add up to the {pairs} pairs that turn, got {shown(tuple(sections))}.")
+        raise ValueError(sections_that_fit(key, sections, pairs))
     if arrangement == "xdrope":
         warn(
             f"`{key}` divides the pairs, as in the code of Tencent and in vLLM; transformers 5.23 divides channels, so "

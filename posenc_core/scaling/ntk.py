@@ -34,13 +34,20 @@ class AttentionFactor(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Linear(FactorScaling):
+class Linear(Scaling):
     """Position interpolation: divide every frequency by `factor`.
 
     Args:
-        factor: the divisor of all frequencies, at least 1: the longest length divided by the length of training.
+        factor: the divisor of all frequencies, the longest length divided by the length of training: below 1 (at least
+            1e-9), positions are farther apart.
     Source: Chen et al. 2023 (arXiv:2306.15595).
     """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("factor", self.factor, minimum=1e-9)
 
     def scaled_frequencies(self, frequencies: Frequencies, *, base: float) -> Frequencies:
         with high_precision():

@@ -153,10 +153,17 @@ def wrong_values(kind, more):
     types = {name: str(field.annotation) for name, field in signature(kind).parameters.items()}
     usual = {name: FIELDS.get(f"{name}:{types[name]}", FIELDS[name]) for name in types}
     return {
-        name: (*(wrong for wrong in usual[name] if wrong is not None or "None" not in types[name]), *more.get(name, ()))
+        name: (*(wrong for wrong in usual[name] if is_wrong(kind, name, types[name], wrong)), *more.get(name, ()))
         for name in types
         if (kind, name) not in ((e.Sine, "base"), (e.FoPE, "length"), (e.RandomFourierFeatures, "mixture"))
     }
+
+
+def is_wrong(kind, name, annotation, value):
+    """Return whether a value that is wrong for most is so here."""
+    if value is None:
+        return "None" not in annotation
+    return (kind, name, repr(value)) != (s.Linear, "factor", "0.999")
 
 
 SWEEP = [(kind, valid, wrong_values(kind, more)) for kind, valid, more in CASES] + BESIDE

@@ -62,7 +62,7 @@ class MultimodalRotary(Rotary):
         if not self.sections:
             raise TypeError("`sections` must be given unless `arrangement` is the axis of each pair, got none.")
         if sum(self.sections) != self.pairs:
-            raise ValueError(f"`sections` must add up to the {self.pairs} pairs that turn, got {shown(self.sections)}.")
+            raise ValueError(sections_that_fit("sections", self.sections, self.pairs))
         if self.arrangement == "chunked":
             return
         if len(self.sections) != 3:
@@ -86,3 +86,11 @@ class MultimodalRotary(Rotary):
             return (1, 2) * self.sections[0] + (0,) * self.sections[2]  # as many rows as columns, or it is refused
         within = [3 * section for section in self.sections]
         return tuple(j % 3 if j < within[j % 3] else 0 for j in range(self.pairs))
+
+
+def sections_that_fit(name: str, sections: tuple[int, ...], pairs: int) -> str:
+    """Return the message that sections do not add up, with some in their proportions that do."""
+    _, *others = [section * pairs // max(sum(sections), 1) for section in sections]
+    fitting = (pairs - sum(others), *others) if sum(sections) else ()
+    hint = f"; {fitting} would" if fitting and min(fitting) >= 0 else ""
+    return f"`{name}` must add up to the {pairs} pairs that turn, got {shown(tuple(sections))}{hint}."

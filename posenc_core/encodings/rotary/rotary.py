@@ -73,6 +73,8 @@ class Rotary(_Arguments):
         if self.rotary_dim == self.head_dim:
             object.__setattr__(self, "rotary_dim", None)
         check_number("base", self.base, above=1)
+        if self.rotary_dim == 0:
+            raise ValueError("`rotary_dim` must be at least 1, got 0; without rotation there is no rotary encoding.")
         check_even("head_dim" if self.rotary_dim is None else "rotary_dim", self.rotary_channels)
         if self.rotary_channels > self.head_dim:
             raise ValueError(f"`rotary_dim` must not exceed `head_dim` {self.head_dim}, got {self.rotary_dim}.")
@@ -169,5 +171,11 @@ def _given(frequencies: Any) -> tuple[float, ...] | None:
         return own
     given = host_array("frequencies", frequencies)
     if given.ndim != 1:
-        raise TypeError(f"`frequencies` must be one number for each pair, got {shown(frequencies)}.")
+        error = ValueError if given.ndim else TypeError
+        raise error(f"`frequencies` must be one number for each pair, got {shown(frequencies)}.")
+    if given.dtype.kind in "if" and (given < 0).any():
+        raise ValueError(
+            f"`frequencies` must be from 0 up to 2**31 radians per position, got {given.min()}; "
+            "to rotate the other way, give `direction='inverse'`."
+        )
     return tuple(float(frequency) for frequency in f.as_float64(f.chosen(given.tolist())))
