@@ -52,6 +52,12 @@ from .corpus import shorten_search
 FEW = {"takes": (), "longest": 64}  # few calls, where the name of a mistake is tested that each of them shows
 
 
+@pytest.fixture(autouse=True)
+def few_random_calls(monkeypatch):
+    """Make fewer random calls: what they find is tested for plain rotations."""
+    monkeypatch.setattr("posenc_backends.check.sample_calls.RANDOM_CALLS", 6)
+
+
 @pytest.fixture
 def short_search(monkeypatch):
     shorten_search(monkeypatch)

@@ -13,7 +13,7 @@ from posenc_backends.check.mistakes import mistakes_of_encoding
 from posenc_backends.check.mistakes.base import IMPOSSIBLE, Mistake
 from posenc_backends.check.mistakes.rotary import OF_ATTENTION, SWAPPED
 from posenc_backends.check.mistakes.rounding import mistakes_of_rounding
-from posenc_backends.check.signatures import CosSin, RotateQueriesAndKeys, Table
+from posenc_backends.check.signatures import RotateQueriesAndKeys, Table
 from posenc_core.encodings import Encoding
 
 Float64s = npt.NDArray[np.float64]
@@ -57,8 +57,7 @@ def _rotated(candidate: Candidate, golden_case: dict[str, Any]) -> Float64s:
 
 
 def _cos_sin(candidate: Candidate, golden_case: dict[str, Any]) -> Float64s:
-    tables = CosSin(candidate.encoding).results(candidate, (), candidate.tables()[0].shape[-1])
-    return np.stack(tables, axis=-1)[:, golden_case["columns"]]
+    return np.stack(candidate.tables(), axis=-1)[:, golden_case["columns"]]
 
 
 def _table(candidate: Candidate, golden_case: dict[str, Any]) -> Float64s:
