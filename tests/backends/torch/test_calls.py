@@ -151,9 +151,10 @@ def operators(model):
     return {node.op_type for node in model.model.graph}
 
 
-@pytest.mark.parametrize("layout", ["half", "interleaved"])
-def test_onnx_has_its_operator_on_request(layout, tmp_path):
-    rope, x = RotaryEmbedding(Rotary(head_dim=8, layout=layout), max_len=32), tokens(2, 4, 9, 8)
+@pytest.mark.parametrize(("layout", "seq_axis", "rotary_dim"), [("half", -2, 8), ("interleaved", 1, 8), ("half", 1, 6)])
+def test_onnx_has_its_operator_on_request(layout, seq_axis, rotary_dim, tmp_path):
+    encoding = Rotary(head_dim=8, layout=layout, rotary_dim=rotary_dim)
+    rope, x = RotaryEmbedding(encoding, max_len=32, seq_axis=seq_axis), tokens(2, 4, 9, 8)
     with rotary_operator():
         model = written(rope, x)
     assert "RotaryEmbedding" in operators(model)
