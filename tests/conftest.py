@@ -72,9 +72,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Look rarely for garbage, and not among modules and tests: a tenth of the time of a compiler goes into that."""
+    """Look less often for garbage, and not among modules and tests: a tenth of the time of compilers goes into that."""
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(10_000)
 
 
 @pytest.fixture(scope="session")
