@@ -17,7 +17,7 @@ from ..encodings.scoring.base import Scoring
 from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set, read
 from .facts.audio import AUDIO
 from .facts.images import IMAGES
-from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Part, Rope, as_tuple
+from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Note, Part, Rope, as_tuple
 from .facts.models import MODELS, OTHERS
 from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
@@ -135,6 +135,8 @@ def _find(config: dict[str, Any], whole: Config | None = None) -> Found:
         facts = _assume_facts(name, config, whole)
     own = _read_all(facts, (whole or config) if isinstance(facts, Rope) else config)
     usual, nested = PARTS.get(name or "", {}), {key: one for key, one in config.items() if isinstance(one, Mapping)}
+    if name not in FACTS and isinstance(facts, Note):  # of an unknown model
+        nested = {key: one for key, one in nested.items() if key in TEXTS}
     parts = (_part(name or "", key, config) for key, one in nested.items() if key in usual or one.get("model_type"))
     left_out = [key for key in usual if key not in config and key not in TEXTS]
     notes = tuple(f"the config leaves `{key}` out, and so the encodings of that part" for key in left_out)
@@ -157,6 +159,8 @@ def _assume_facts(name: str | None, config: Config, whole: Config | None) -> Fac
         return Rope()
     if name in PARTS or known or (name is None and texts):  # such as the config of a model that drafts tokens
         return ()
+    if texts:
+        return Note(f"`model_type` {shown(name)} is unknown: only its text model is described")
     raise ValueError(f"`model_type` must be one that is known, because it determines the encoding, got {shown(name)}.")
 
 
@@ -256,6 +260,6 @@ def _(fact: Axial, config: Config) -> Found:
     except (TypeError, ValueError):
         rotary = None
     if rotary is None or not rotary.needs_positions:
-        return {"lacks": (f"a rotary encoding by {fact.axes}, which `load_rope` does not read from this config",)}
+        return {"lacks": (fact.lack,)}
     tower = TOWERS.get(config["model_type"])
     return {"rotary": ((None, rotary),), "lacks": (tower.note,) if tower and tower.note else ()}

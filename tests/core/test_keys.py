@@ -9,13 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_core import AxialRotary, Rotary, encodings, rotate
+from posenc_core import AxialRotary, Rotary, rotate
 from posenc_core.huggingface import load_position, load_rope, vision_positions
 from posenc_core.huggingface.config import KNOWN, ROPES, is_rotary_key
 from posenc_core.huggingface.diffusers import diffusers_positions
-from posenc_core.huggingface.facts.kinds import Lack
-from posenc_core.huggingface.facts.parts import WHOLES
-from posenc_core.huggingface.load_position import FACTS
 from posenc_core.huggingface.timm import timm_positions
 from posenc_core.rotation import rotate_pairs
 from posenc_core.scaling import DynamicNTK, NTKAlpha
@@ -189,23 +186,3 @@ def test_two_positions_of_chatglm_are_the_blocks_that_the_message_says():
     halves = [rotate(x[:, 8 * i : 8 * i + 8], *half.cos_sin(positions[i]), layout="half") for i in (0, 1)]
     found = rotate_pairs(x, *blocks.cos_sin(positions), pairing=blocks.pairing)
     np.testing.assert_allclose(found, np.concatenate(halves, axis=1), rtol=1e-6)
-
-
-def lacks(facts):
-    """Yield each lack in facts."""
-    if isinstance(facts, Lack):
-        yield facts
-    elif isinstance(facts, tuple | dict):
-        for one in facts.values() if isinstance(facts, dict) else facts:
-            yield from lacks(one)
-
-
-@pytest.mark.parametrize("lack", dict.fromkeys(lacks((FACTS, WHOLES))), ids=lambda lack: lack.text[:40])
-def test_what_a_model_lacks_does_not_exist(lack):
-    """Fail once there is a class of that name, or a field of a class: then the facts say it instead."""
-    name, _, field = (lack.ends_with or "").partition(".")
-    assert name not in encodings.NAMES or field not in {"", *vars(getattr(encodings, name))["__dataclass_fields__"]}
-
-
-def test_few_configs_do_not_say_which_encoding_it_is():
-    assert sum(lack.ends_with is None for lack in set(lacks((FACTS, WHOLES)))) == 6

@@ -174,9 +174,9 @@ def test_windows_of_swin_v2_are_at_most_the_map_of_their_stage():
 
 
 def test_what_is_lacking_has_a_name():
-    position = load_position({"model_type": "funnel"})
+    position = load_position({"model_type": "hubert"})
     assert (position.additive, position.scoring) == ((), ())
-    assert "Funnel" in position.lacks[0]
+    assert "convolution" in position.lacks[0]
 
 
 def test_a_config_without_a_type_is_that_of_rope():

@@ -14,6 +14,11 @@ from .scores import Buckets, Disentangled, Offsets, Shifted, Windows
 _CONVOLUTIONS = Lack(
     "a convolutional positional embedding: a grouped convolution, added to the frames", "ConvolutionalEncoding"
 )
+_FACTOR = (Sines("interleaved"), Note("rows are multiplied by a learned factor, `alpha`"))
+_PROJECTED = Note(
+    "the vectors of a head are sinusoids of the offset, `Timestep(order='sin_first', shift=1)`, projected by "
+    "`relative_k_proj` or `pos_proj`; keys are those of blocks, and scores have a soft cap"
+)
 _CLIPPED = Note("offsets beyond `right_max_position_embeddings` share a row: repeat it when the table is loaded")
 _UNKNOWN = Lack("an encoding of this `position_embeddings_type`, which the model does not know", None)
 
@@ -99,7 +104,7 @@ _TABLE: dict[str, Facts] = {
             (
                 Sines("tensor2tensor"),
                 _UNITS,
-                Lack("learned factors of the sinusoids, `pos_emb_alpha` and `pos_emb_alpha_char`", "Sinusoidal.factor"),
+                Note("rows are multiplied by learned factors, `pos_emb_alpha` and `pos_emb_alpha_char`"),
             ),
         ),
     ),
@@ -125,8 +130,8 @@ _TABLE: dict[str, Facts] = {
                 ),
             ),
         ),
-        Part("text encoder", Lack("sinusoids, interleaved, times a learned factor", "Sinusoidal.factor")),
-        Part("speech decoder", Lack("sinusoids, interleaved, times a learned factor", "Sinusoidal.factor")),
+        Part("text encoder", _FACTOR),
+        Part("speech decoder", _FACTOR),
         Part("text decoder", Sines("tensor2tensor", start="padding")),
     ),
     "wavlm": (
@@ -135,13 +140,15 @@ _TABLE: dict[str, Facts] = {
         Lack("a gate of the bias, computed from the queries", "T5Bias.gate"),
     ),
     "sew-d": (_CONVOLUTIONS, Disentangled(defaults={"pos_att_type": ("p2c", "c2p"), "position_buckets": 256})),
-    "phi4_multimodal_audio": Lack(
-        "a learned number for each head and offset, clipped at `bias_max_distance`", "OffsetBias"
+    "phi4_multimodal_audio": (
+        Buckets("both", "num_attention_heads", "bias_max_distance * 4", "bias_max_distance * 2"),
+        Note(
+            "each offset below `bias_max_distance` has a bucket: those beyond it have the number of the last, which is "
+            "one offset less for keys after the query"
+        ),
     ),
-    "gemma3n_audio gemma4_audio": Lack(
-        "projected sinusoids of distances without Transformer-XL's biases, in blocks of frames, before a soft cap",
-        "ProjectedSinusoidBias",
-    ),
+    "gemma3n_audio": (Offsets("conf_attention_context_left", "conf_num_attention_heads", per_head=True), _PROJECTED),
+    "gemma4_audio": (Offsets("attention_context_left", per_head=True), _PROJECTED),
     # Convolutions, patches and windows.
     "data2vec-audio hubert sew unispeech unispeech-sat wav2vec2": _CONVOLUTIONS,
     "clap_audio_model": Windows(heads="num_attention_heads"),

@@ -23,12 +23,14 @@ from .kinds import (
     Sines,
     Size,
     Table,
+    as_tuple,
     count_patches,
     size,
     sizes,
 )
 from .records import by_model_type
-from .scores import LogarithmicWindows, PatchWindow, RowsAndColumns, Windows
+from .scores import Buckets, LogarithmicWindows, PatchWindow, RowsAndColumns, ShrinkingWindows, Windows
+from .text import NARROW_BOXES
 
 RANDOM = Note(
     "points, boxes and cells, from -1 to 1, have a `RandomFourierFeatures` with order='sin_first', whose `mixture` is "
@@ -50,9 +52,16 @@ _BEIT = (
 _FROM_1 = "rows and columns count from 1; they are divided by the height and width, and multiplied by 2π"
 SCALED = Note(_FROM_1)
 _FEATURES = Note("rows and columns of the feature map count from 0; the stage that attends has the encoding")
-_ANCHORS = Lack(
-    "sinusoids of the coordinates of boxes or points, through a perceptron, as positions of queries", "AnchorEncoding"
+_ANCHOR = Note(
+    "boxes are two pairs of coordinates times 2π, (y, x) and (width, height), whose rows stand side by side; a "
+    "perceptron makes positions of queries of them"
 )
+
+
+def _anchors(dim: str, base: Size = 10000) -> Facts:
+    return (SineGrid("tatp22", dim, base, name="boxes"), _ANCHOR)
+
+
 _QUERIES = Note("positions of object queries are learned, one row for each")
 _PYRAMID = (SineGrid("timm_interleaved", "encoder_hidden_dim", "positional_encoding_temperature"), _FEATURES)
 
@@ -66,7 +75,7 @@ def _sine_or_rows(base: Size = 10000, scaled: Note = SCALED) -> Facts:
 
 
 _ROTATED = Axial()
-_VIDEO_ROTATED = Axial("time, height and width")
+_VIDEO_ROTATED = Axial(_ROTATED.lack.replace("height", "time, height"))
 _NUMBERED = (Rows("num_position_embeddings", name="patches"), _RESAMPLED, _ROTATED)
 _GLM = (Patches(0), _RESAMPLED, _ROTATED)
 _MUSE = (Rows("pos_emb_height * pos_emb_width", name="patches"), _RESAMPLED, _ROTATED)
@@ -147,7 +156,11 @@ _TABLE: dict[str, Facts] = {
     ),
     "mllama_vision_model": (
         Patches(),
-        Lack("gates of the rows of patches, and learned rows of tiles, by the shape of the image", "Learned.gate"),
+        Table("tiles", lambda c: 1 + len(c.get("supported_aspect_ratios") or range(8)), "max_num_tiles * hidden_size"),
+        Note(
+            "rows of patches are multiplied by 1 - tanh(gate), those of each tile's patches, `tile_embedding`, and of "
+            "tiles by tanh(gate); the row of a tile is that of the shape of the image"
+        ),
     ),
     # Sinusoids.
     "videomae": (
@@ -166,11 +179,14 @@ _TABLE: dict[str, Facts] = {
     "swinv2": (LogarithmicWindows(), _ABSOLUTE),
     "focalnet": If("use_absolute_embeddings", (True,), Patches(0, dim="embed_dim"), CONVOLUTIONAL, default=False),
     "beit data2vec-vision": _BEIT,
-    "dinat": Lack(
-        "a learned number for each head and offset in a neighbourhood, that of neighbourhood attention",
-        "NeighbourhoodBias",
+    "dinat": (
+        Windows("kernel_size"),
+        Note("`rpb` is the table, by the key less the query: flip it; keys are neighbours: give their offsets"),
     ),
-    "levit": Lack("a learned number for each head and absolute offset, in rows and columns", "AbsoluteOffsetBias"),
+    "levit": (
+        ShrinkingWindows(),
+        Note("offsets of both signs have the number of the absolute offset in rows and columns, `attention_biases`"),
+    ),
     # Segment Anything.
     """
         deepseek_ocr2_sam_vision_model got_ocr2_vision pp_chart2table_vision pp_formulanet_vision sam_hq_vision_model
@@ -191,11 +207,12 @@ _TABLE: dict[str, Facts] = {
         sam_mask_decoder sam3_detr_encoder sam3_lite_text_detr_encoder
     """: Note("no positional encoding of its own: that of the image and of the prompts is added in each layer"),
     "sam3_detr_decoder sam3_lite_text_detr_decoder": (
-        _ANCHORS,
+        *as_tuple(_anchors("hidden_size")),
         Lack("a bias of attention by the distances of boxes to rows and columns, through a perceptron", "BoxBias"),
     ),
-    "sam3_geometry_encoder sam3_lite_text_geometry_encoder": Lack(
-        "sinusoids of the coordinates of boxes and points, projected", "AnchorEncoding"
+    "sam3_geometry_encoder sam3_lite_text_geometry_encoder": (
+        SineGrid("tatp22", name="boxes and points"),
+        Note("positions are (y, x) times 2π; the height and the width of a box follow as they are; all are projected"),
     ),
     "sam3_vit_model": (Patches(0, image="pretrain_image_size"), Note("rows are repeated over the image"), _ROTATED),
     # Rotary encodings of images, alone and with learned rows.
@@ -235,8 +252,8 @@ _TABLE: dict[str, Facts] = {
         Rows("mm_posemb_size", "mm_embed_dim", name="columns of patches"),
         Rows("mm_posemb_size", "mm_embed_dim", name="rows of patches"),
     ),
-    "gemma3n_vision timm_backbone timm_wrapper": Lack(
-        "the vision model of the library timm by the name of `architecture`", None
+    "gemma3n_vision timm_backbone timm_wrapper": Axial(
+        "the vision model of the library timm by the name of `architecture`"
     ),
     # Convolutions.
     """
@@ -258,15 +275,24 @@ _TABLE: dict[str, Facts] = {
             "rows and columns count from 1; they are divided by the height and width, and multiplied by "
             "`sine_position_embedding_scale`, or 2π if that is None"
         ),
-        _ANCHORS,
+        *as_tuple(_anchors("hidden_size")),
     ),
     "d_fine deimv2 pp_doclayout_v2 pp_doclayout_v3 pp_doclayout_v4 rt_detr rt_detr_v2": _PYRAMID,
-    "lw_detr rf_detr": _ANCHORS,
+    "lw_detr rf_detr": _anchors("d_model"),
     "pp_doclayout_v2_reading_order": (
         Rows(offset="padding"),
-        Lack(
-            "rows of boxes, and T5's buckets of the offsets of tokens and boxes, with sinusoids of pairs of boxes",
-            "BoxBias",
+        *NARROW_BOXES,
+        If(
+            "has_relative_attention_bias",
+            (True,),
+            Buckets("both", "num_attention_heads", "rel_pos_bins", "max_rel_pos", "tokens"),
+            default=False,
+        ),
+        If(
+            "has_spatial_attention_bias",
+            (False,),
+            (),
+            Lack("a bias by sinusoids of how two boxes lie to each other, projected", "BoxBias"),
         ),
     ),
     "mask2former oneformer": (SineGrid("tatp22", "hidden_dim"), SCALED, _QUERIES),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
+from math import pi, prod
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..._array_api.checks import shown
 from ...encodings import GridSinusoidal, Learned, Sinusoidal, Timestep
 from ...encodings.additive.grid_sinusoidal import GridConvention
 from ...encodings.additive.sinusoidal import SinusoidConvention
+from ...formats.values import number
 from ..config import check_flag, check_size, find_value
 
 Config: TypeAlias = Mapping[str, Any]
@@ -56,10 +57,10 @@ class Axial(NamedTuple):
     """A rotary encoding by several axes, which `load_rope` may read from the config.
 
     Attributes:
-        axes: the axes, in words.
+        lack: what the model has where `load_rope` does not read it.
     """
 
-    axes: str = "height and width"
+    lack: str = "a rotary encoding by height and width, which `load_rope` does not read from this config"
 
 
 class If(NamedTuple):
@@ -117,7 +118,7 @@ def size(config: Config, key: Size) -> int:
         return key
     name, default = (key, None) if isinstance(key, str) else key
     if " * " in name:
-        return prod(size(config, factor) for factor in name.split(" * "))
+        return prod(size(config, int(one) if one.isdecimal() else one) for one in name.split(" * "))
     value = find_value(config, name)
     value = default if value is None else value
     if value is None:
@@ -270,6 +271,27 @@ class CosinesFirst(NamedTuple):
     def read(self, config: Config) -> Found:
         encoding = Timestep(dim=size(config, self.dim), order="cos_first", shift=1)
         return {"additive": (("tokens", encoding),)}
+
+
+class Periods(NamedTuple):
+    """Sines, then cosines, between two periods or two timescales.
+
+    Attributes:
+        shortest, longest: their keys, and the defaults.
+        timescales: whether they are timescales, of which the code multiplies by the shortest, as in TimesFM.
+    """
+
+    shortest: tuple[str, float]
+    longest: tuple[str, float]
+    dim: Size = "hidden_size"
+    name: str = "tokens"
+    timescales: bool = False
+
+    def read(self, config: Config) -> Found:
+        low, high = (number(config, key, default, above=0) for key, default in (self.shortest, self.longest))
+        scale = low if self.timescales else 2 * pi / low
+        encoding = Timestep(dim=size(config, self.dim), order="sin_first", shift=1, base=high / low, scale=scale)
+        return {"additive": ((self.name, encoding),)}
 
 
 class SineGrid(NamedTuple):

@@ -9,15 +9,14 @@ import json
 from pathlib import Path
 
 from .images import RANDOM, SCALED
-from .kinds import Axial, Facts, If, Lack, Note, Part, Rope, Rows, SineGrid, Sines, Table, size
+from .kinds import Axial, Facts, If, Lack, Note, Part, Periods, Rope, Rows, SineGrid, Sines, Table, size
 from .records import by_model_type
+from .rotations import Keypoints, Times
 
 _VIDEO = Rows("num_image_with_embedding", "vision_config.hidden_size", name="frames of a video")
 _MEMORY = (
-    Lack(
-        "learned rows of the frames of the memory, and projected sinusoids of the distance of objects in time",
-        "ProjectedSinusoid",
-    ),
+    Rows(("num_maskmem", 7), ("memory_encoder_output_channels", 64), name="frames of the memory"),
+    Note("objects have sinusoids of their distance in time, sines and cosines with each frequency twice, projected"),
     Axial(),
 )
 
@@ -67,7 +66,7 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
     "granite_docling": ("text_config vision_config", SineGrid("timm_interleaved", "text_config.hidden_size")),
     "lightglue": (
         "keypoint_detector_config=superpoint",
-        Lack("a rotary encoding of keypoints, by a learned projection of their coordinates", "KeypointRotary"),
+        Keypoints(),
     ),
     "moonshine_streaming": (
         "encoder_config",
@@ -75,7 +74,7 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
     ),
     "musicflamingo": (
         "audio_config=audioflamingo3_encoder text_config=qwen2",
-        Lack("a rotation of sounds by their times, before the text model", "TimeRotary"),
+        Part("sounds", Times()),
     ),
     "omdet-turbo": (
         "backbone_config=timm_backbone text_config=clip_text_model",
@@ -86,7 +85,7 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
     ),
     "pi0": (
         "dit_config=gemma vlm_config=paligemma",
-        Lack("sinusoids of the steps of a diffusion, between `min_period` and `max_period`", "Timestep.min_period"),
+        Periods(("min_period", 4e-3), ("max_period", 4.0), "dit_config.hidden_size", "steps of the diffusion"),
     ),
     "sam2_vision_model": ("backbone_config=sam2_hiera_det_model", (SineGrid("tatp22", "fpn_hidden_size"), SCALED)),
     "sam3_tracker": ("mask_decoder_config prompt_encoder_config vision_config=sam3_vision_model", RANDOM),
@@ -111,7 +110,15 @@ _WITH_FACTS: dict[str, tuple[str, Facts]] = {
         "text_config=@_text_model vision_config=@_vision_model",
         Rows("vision_config.num_frames", "vision_config.mit_hidden_size", name="frames"),
     ),
-    "zoedepth": ("backbone_config=beit", Lack("sinusoids of patches in the head for depth", "DepthSinusoid")),
+    "zoedepth": (
+        "backbone_config=beit",
+        If(
+            "patch_transformer_hidden_size",
+            (None,),
+            (),
+            Sines("concatenated", "patch_transformer_hidden_size", name="patches in the head for depth"),
+        ),
+    ),
 }
 
 

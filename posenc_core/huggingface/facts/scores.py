@@ -7,7 +7,17 @@ from typing import Any, NamedTuple, get_args
 
 from ..._array_api.checks import shown
 from ...attention.bias import Sides
-from ...encodings import Alibi, DebertaBias, DecomposedBias, ShawBias, SwinBias, SwinV2Bias, T5Bias, TransformerXLBias
+from ...encodings import (
+    Alibi,
+    DebertaBias,
+    DecomposedBias,
+    RelativeLogits,
+    ShawBias,
+    SwinBias,
+    SwinV2Bias,
+    T5Bias,
+    TransformerXLBias,
+)
 from ...encodings.scoring.deberta import Terms
 from .kinds import Config, Found, Size, count_patches, size, sizes
 
@@ -58,6 +68,7 @@ class Offsets(NamedTuple):
     Attributes:
         distance: the largest offset with a vector of its own, less `more`.
         width: the width of a head; None if it is `dim` divided by the number of heads.
+        per_head: whether each head has vectors of its own.
     """
 
     distance: Size
@@ -66,6 +77,7 @@ class Offsets(NamedTuple):
     width: Size | None = None
     more: int = 0
     values: bool = False
+    per_head: bool = False
 
     def read(self, config: Config) -> Found:
         width = split_heads(config, self.heads, self.dim)[1] if self.width is None else size(config, self.width)
@@ -74,6 +86,7 @@ class Offsets(NamedTuple):
             head_dim=width,
             max_distance=size(config, self.distance) + self.more,
             applies_to="both" if self.values else "keys",
+            per_head=self.per_head,
         )
         return {"scoring": (("self-attention", bias),)}
 
@@ -84,17 +97,23 @@ class Shifted(NamedTuple):
     Attributes:
         distance: the largest distance; None if the model has none.
         interleaved: whether the columns of R alternate between sine and cosine, as in conformers.
+        width: the width of a head; None if it is `dim` divided by the number of heads.
     """
 
     distance: Size | None = None
     heads: Size = "num_attention_heads"
     dim: Size = "hidden_size"
     interleaved: bool = True
+    width: Size | None = None
 
     def read(self, config: Config) -> Found:
-        heads, width = split_heads(config, self.heads, self.dim)
+        sizes = {"num_heads": size(config, self.heads)}
+        if self.width is None:
+            sizes["head_dim"] = split_heads(config, self.heads, self.dim)[1]
+        else:
+            sizes |= {"head_dim": size(config, self.width), "dim": size(config, self.dim)}
         distance = UNLIMITED if self.distance is None else size(config, self.distance)
-        bias = TransformerXLBias(num_heads=heads, head_dim=width, max_distance=distance)
+        bias = TransformerXLBias(**sizes, max_distance=distance)
         order = "R alternates between sine and cosine: exchange the rows of W_r when it is loaded"
         unlimited = f"the model has no largest distance: {UNLIMITED} stands for it"
         notes = (order,) * self.interleaved + (unlimited,) * (self.distance is None)
@@ -115,6 +134,43 @@ class Windows(NamedTuple):
                 for stage, heads in enumerate(sizes(config, self.heads), start=1)
             )
         }
+
+
+class ShrinkingWindows(NamedTuple):
+    """LeViT's tables: the window of a stage is its whole map, of which the next stage has every second row and column.
+
+    Between two stages, the queries are those of the next.
+    """
+
+    def read(self, config: Config) -> Found:
+        side, found = count_patches(config)[0], []
+        stages = sizes(config, "num_attention_heads")
+        between = [width // sizes(config, "key_dim")[0] for width in sizes(config, "hidden_sizes", len(stages))[:-1]]
+        for stage, heads in enumerate(stages):
+            names = {f"stage {stage + 1}": heads}
+            names |= {f"stage {stage + 1} to {stage + 2}": one for one in between[stage : stage + 1]}
+            found += [(name, SwinBias(num_heads=one, window=(side, side))) for name, one in names.items()]
+            side = (side + 1) // 2
+        return {"scoring": tuple(found)}
+
+
+class Curves(NamedTuple):
+    """Learned logits of each token by the distance.
+
+    Attributes:
+        distance: the first distance without a number.
+        curves: the numbers of each token and head.
+    """
+
+    distance: Size
+    curves: Size
+    heads: Size = "num_attention_heads"
+    name: str = "self-attention"
+
+    def read(self, config: Config) -> Found:
+        heads, width = split_heads(config, self.heads, "hidden_size")
+        fields = {"max_distance": size(config, self.distance), "num_curves": size(config, self.curves)}
+        return {"scoring": ((self.name, RelativeLogits(num_heads=heads, head_dim=width, **fields)),)}
 
 
 class LogarithmicWindows(NamedTuple):

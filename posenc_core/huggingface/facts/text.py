@@ -15,6 +15,7 @@ from .kinds import (
     Lack,
     Note,
     Part,
+    Periods,
     Rope,
     Rows,
     Sines,
@@ -23,12 +24,12 @@ from .kinds import (
     size,
 )
 from .records import by_model_type
-from .scores import Buckets, Disentangled, Shifted, Slopes
+from .scores import Buckets, Curves, Disentangled, Shifted, Slopes
 
 _INPUT = If("position_biased_input", (True,), Rows(), default=True)
 _BOXES = tuple(Rows("max_2d_position_embeddings", name=f"{what} of a box") for what in ("x", "y", "height", "width"))
 _WIDTHS = ("coordinate_size", "coordinate_size", "shape_size", "shape_size")
-_NARROW_BOXES = tuple(rows._replace(dim=width) for rows, width in zip(_BOXES, _WIDTHS, strict=True))
+NARROW_BOXES = tuple(rows._replace(dim=width) for rows, width in zip(_BOXES, _WIDTHS, strict=True))
 _LAYOUT_BIAS = (
     If(
         "has_relative_attention_bias", (True,),
@@ -49,6 +50,10 @@ _AFTER_PADDING = Sines("tensor2tensor", dim="d_model", start="padding")
 _SERIES = (
     Part("encoder", Sines("concatenated", dim="d_model")),
     Part("decoder", (Sines("concatenated", dim="d_model"), Note("the first value has the position `context_length`"))),
+)
+_STANDARDIZED = Note(
+    "the rows come with a checkpoint and are not trained: sines and cosines in turn less their mean, divided by 10 "
+    "standard deviations"
 )
 _T5 = (
     Part("encoder", (Buckets("both"), Note("all layers have the bias of the first"))),
@@ -90,7 +95,7 @@ _TABLE: dict[str, Facts] = {
         Note("positions start again in each cell of a table unless `reset_position_index_per_cell` is False"),
     ),
     "visual_bert": (Rows(), Rows(name="image features")),
-    "lxmert": (Rows(), Lack("the boxes of image regions, by a linear layer", "BoxEncoding")),
+    "lxmert": (Rows(), Note("boxes of image regions are projected as they are")),
     "bros": (Rows(), Lack("scores by sinusoids of the offsets of boxes, projected", "ProjectedSinusoidBias")),
     "mra nystromformer yoso": Rows(offset=2, more=2),
     "decision_transformer": (
@@ -110,20 +115,24 @@ _TABLE: dict[str, Facts] = {
     "layoutlm": (Rows(), *_BOXES),
     "layoutlmv2 layoutxlm": (
         Rows(),
-        *_NARROW_BOXES,
+        *NARROW_BOXES,
         *_LAYOUT_BIAS,
         Note("biases of tokens and boxes are added up and not divided by the root of the width of a head"),
     ),
     "layoutlmv3": (
         _PADDED,
-        *_NARROW_BOXES,
+        *NARROW_BOXES,
         *_LAYOUT_BIAS,
         Note("biases of tokens and boxes are added up and divided by the root of the width of a head"),
         Table("patches", lambda c: (size(c, ("input_size", 224)) // size(c, ("patch_size", 16))) ** 2 + 1),
     ),
     "lilt": (
         _PADDED,
-        Lack("rows of boxes, side by side and projected, in a second stream of layers", "BoxEncoding"),
+        *(Table(rows.name, lambda c: size(c, "max_2d_position_embeddings"), parts=6) for rows in _BOXES),
+        Note(
+            "rows of a box, x and y of its two corners, its height and width, stand side by side and are projected; "
+            "the second stream adds rows of tokens of its own, `box_position_embeddings`"
+        ),
     ),
     # Learned rows in an encoder and a decoder.
     "bigbird_pegasus blenderbot blenderbot-small": both_parts(Rows(dim="d_model")),
@@ -136,7 +145,15 @@ _TABLE: dict[str, Facts] = {
         Part("encoder", _PADDED),
         Part(
             "decoder",
-            (_PADDED, Lack("scores of queries with learned vectors of T5's buckets, for each stream", "BucketVectors")),
+            (
+                _PADDED,
+                Curves("max_position_embeddings", ("num_buckets", 32), "num_decoder_attention_heads"),
+                Buckets("past", "num_decoder_attention_heads", ("num_buckets", 32), ("relative_max_distance", 128)),
+                Note(
+                    "W_r and the table of buckets are `relative_pos_embeddings`; curve b is 1 at the distances of "
+                    "bucket b; give the tokens, in heads, as queries; streams that predict are one position on"
+                ),
+            ),
         ),
     ),
     "biogpt opt": Rows(offset=2, more=2, dim="hidden_size"),
@@ -165,18 +182,24 @@ _TABLE: dict[str, Facts] = {
     ),
     "musicgen_decoder musicgen_melody_decoder": CosinesFirst(),
     "autoformer informer time_series_transformer": _SERIES,
-    "patchtst": If(
-        "positional_encoding_type", ("random",), Table("patches", _count_time_patches, "d_model"),
-        Lack("sines and cosines less their mean, divided by 10 standard deviations", "Sinusoidal.standardized"),
+    "patchtst": (
+        Table("patches", _count_time_patches, "d_model"),
+        If("positional_encoding_type", ("random",), (), _STANDARDIZED),
     ),
     "patchtsmixer": If(
         "use_positional_encoding", (True,),
-        Lack("learned rows, or sinusoids less their mean, divided by their deviation", "Sinusoidal.standardized"),
+        (
+            Table("patches", _count_time_patches, "d_model"),
+            If("positional_encoding_type", ("random",), (), _STANDARDIZED),
+        ),
         Note("no positional encoding: the model mixes patches by their place"),
     ),
     "timesfm": If(
         "use_positional_embedding", (True,),
-        Lack("sinusoids between two timescales, from the first value that is not padding", "Timestep.min_period"),
+        (
+            Periods(("min_timescale", 1), ("max_timescale", 10000), timescales=True),
+            Note("positions count from the first value that is not padding"),
+        ),
         Note("no positional encoding: `use_positional_embedding` is False, and attention is causal"),
     ),
     # T5.
@@ -193,7 +216,12 @@ _TABLE: dict[str, Facts] = {
                 Buckets("both"),
                 Rows("max_2d_position_embeddings", "d_model", name="x of a box"),
                 Rows("max_2d_position_embeddings", "d_model", name="y of a box"),
-                Lack("T5's buckets of the distances of boxes, times a factor, by rows and by columns", "BoxBias"),
+                Buckets("both", name="horizontal distances of boxes", buckets=32, distance=100),
+                Buckets("both", name="vertical distances of boxes", buckets=32, distance=100),
+                Note(
+                    "distances are those of the centers of boxes, from 0 to 1, times 100 and rounded toward 0, unless "
+                    "`relative_bias_args` says otherwise"
+                ),
             ),
         ),
         Part("decoder", Buckets("past")),
@@ -219,10 +247,18 @@ _TABLE: dict[str, Facts] = {
         ),
         Note("W_r is `r`, u is `r_w_bias` and v is `r_r_bias`; `r_s_bias` tells tokens of other segments apart"),
     ),
-    "funnel": Lack("factorized relative attention of Funnel, whose distances grow with pooling", "FunnelBias"),
+    "funnel": (
+        Shifted(heads="n_head", dim="d_model", width="d_head", interleaved=False),
+        Note(
+            "W_r is `r_kernel`, u is `r_w_bias` and v is `r_r_bias`; pooled tokens keep the position of the first; the "
+            "class token has no bias if `separate_cls`; `r_s_bias` tells tokens of other segments apart"
+        ),
+    ),
     "cpmant": Lack("T5's buckets, with buckets of their own for tokens of other segments", "SegmentBias"),
     "inkling_text inkling2_text": (
-        Lack("learned relative logits: a projection of each token by the distance, up to a largest one", "TokenLogits"),
+        Curves("rel_extent", ("d_rel", 16), name="layers of type 'hybrid'"),
+        Curves("sliding_window_size", ("d_rel", 16), "swa_num_attention_heads", "layers of type 'hybrid_sliding'"),
+        Note("W_r is `r_proj`, of the tokens: give them, in heads, as queries; curves are `rel_logits_proj`"),
         Factor(),
     ),
     # Rotary encodings, and others with them.
