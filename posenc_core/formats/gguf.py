@@ -66,7 +66,7 @@ def from_gguf(metadata: Mapping[Any, Any]) -> dict[str, Any]:
             f"llama.cpp does not read it for {shown(architecture)} with its other keys",
         )
     sizes = {name: kept[key] for key, name in SIZES.items() if isinstance(kept.get(key), int)}
-    return sizes | config | {"own_keys": model.metadata.read_keys({})}
+    return sizes | config | {"own_keys": (ARCHITECTURE, *model.metadata.read_keys({}))}
 
 
 class _Model:
@@ -86,25 +86,62 @@ class _Model:
             layout = {"model_type": f"gguf:{self.name}"}
         elif self.name in facts.SQUARED:  # and so is the softmax scale
             layout["model_type"] = "deepseek_v3"
+        if self.name in facts.SPARSE:
+            layout["model_type"] = facts.SPARSE[self.name]
         full, sliding = self.full_layers(), self.sliding_layers()
         heads = {"head_dim": full.pop("head_dim")} | self.layers()
+        heads |= self.indexer(heads.get("num_hidden_layers", 0))
         if sliding is None:
             return layout | heads | self.lengths() | {"rope_parameters": full}
         if (width := sliding.pop("head_dim")) != heads["head_dim"]:
             heads |= {"swa_head_dim": width}
         layers = {"full_attention": None if self.name in facts.ONLY_SLIDING else full, "sliding_attention": sliding}
+        heads |= self.types(heads.get("num_hidden_layers"))
         return layout | heads | self.lengths() | {"rope_parameters": layers}
 
     def layers(self) -> dict[str, Any]:
-        """Return the number of layers, and 0 for each of them without RoPE, which llama.cpp's code knows."""
-        count = layer_count(self.metadata, "block_count")
+        """Return the number of layers, and 0 for each of them without RoPE, which llama.cpp's code knows.
+
+        Layers that predict more tokens are counted with the others in the file.
+        """
+        count, drafts = (layer_count(self.metadata, key) for key in ("block_count", "nextn_predict_layers"))
         if count is None:
             return {}
-        found: dict[str, Any] = {"num_hidden_layers": count}
+        found: dict[str, Any] = {} if drafts is None else {"num_nextn_predict_layers": drafts}
+        count = max(count - (drafts or 0), 1)
+        rotated = [1] * count
         if self.name in facts.NO_ROPE:
-            first = facts.NO_ROPE[self.name]
-            found["no_rope_layers"] = [int(index % 4 != first) for index in range(count)]
-        return found
+            rotated = [int(index % 4 != facts.NO_ROPE[self.name]) for index in range(count)]
+        elif self.name in facts.INTERVALS:
+            step = integer(self.metadata, "full_attention_interval", 4)
+            rotated = [int((index + 1) % step == 0) for index in range(count)]
+        heads = self.metadata.get("attention.head_count_kv")
+        if isinstance(heads, list | tuple) and len(heads) >= count:  # 0 in layers that do not attend
+            rotated = [int(one and other != 0) for one, other in zip(rotated, heads, strict=False)]
+        return found | {"num_hidden_layers": count} | ({} if all(rotated) else {"no_rope_layers": rotated})
+
+    def types(self, count: int | None) -> dict[str, list[str]]:
+        """Return the types of layers, of which some have a sliding window; nothing if it is not known which."""
+        key = "attention.sliding_window_pattern"
+        given = self.metadata.get(key)
+        if isinstance(given, list | tuple):
+            sliding = [bool(one) for one in given]
+        else:
+            step, first = integer(self.metadata, key, facts.PERIODS.get(self.name)), self.name in facts.FULL_FIRST
+            sliding = [index % step != (0 if first else step - 1) for index in range(count or 0)] if step else []
+        types = ["sliding_attention" if one else "full_attention" for one in sliding]
+        return {"layer_types": types} if count and len(types) >= count else {}
+
+    def indexer(self, count: int) -> dict[str, Any]:
+        """Return the keys of the indexers of sparse attention, which layers may share."""
+        if self.name not in facts.SPARSE:
+            return {}
+        full = self.metadata.get("attention.indexer.types")
+        if not isinstance(full, list | tuple):
+            is_shared = self.name == "glm-dsa" and integer(self.metadata, "context_length", 0) >= facts.SHARED_FROM
+            full = [not is_shared or index < 2 or index % 4 == 2 for index in range(count)]
+        types = {"indexer_types": ["full" if one else "shared" for one in full]} if full else {}
+        return {"index_head_dim": integer(self.metadata, "attention.indexer.key_length", 128)} | types
 
     def rotates(self) -> bool:
         """Return whether the model has RoPE."""

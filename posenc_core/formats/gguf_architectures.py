@@ -48,6 +48,15 @@ _10000 = "gemma3 gemma3n gemma4 gemma4-assistant gemma-embedding mimo2 modern-be
 SLIDING_SCALED, SLIDING_10000 = set(_SCALED.split()), set(_10000.split())
 SLIDING_UNSCALED = {"olmo2", "laguna", "mellum", "muse-glimmer"}
 ONLY_SLIDING = {"cohere2", "cohere2moe", "exaone4", "exaone-moe", "maple", "muse-glimmer"}  # other layers have no RoPE
+# Of so many layers, the last has full attention, or the first; a key of the file may say another number, or a list.
+PERIODS = {
+    "afmoe": 4, "cohere2": 4, "exaone4": 4, "exaone-moe": 4, "gemma-embedding": 6, "gemma2": 2, "gemma3": 6,
+    "gemma3n": 5, "gpt-oss": 2, "laguna": 4, "llama4": 4, "modern-bert": 3, "olmo2": 4, "plamo3": 8, "smallthinker": 4,
+}  # fmt: skip
+FULL_FIRST = {"laguna", "modern-bert", "smallthinker"}
+INTERVALS = {"qwen3next", "qwen35", "qwen35moe", "qwen4exp"}  # of 4 layers, or as many as a key says, the last attends
+SPARSE = {"deepseek32": "deepseek_v32", "glm-dsa": "glm_moe_dsa"}  # with an indexer: the model in transformers
+SHARED_FROM = 2**20  # the context from which indexers of `glm-dsa` are shared
 NO_ROPE = {"afmoe": 3, "llama4": 3, "smallthinker": 0, "smollm3": 3}  # of 4 layers, the index of that without RoPE
 
 FLAGGED = {"granite", "granitehybrid", "graniteswitch"}  # `finetuned` false: no RoPE

@@ -42,6 +42,8 @@ def find_indexer(config: Mapping[str, Any], attention: RotaryEncoding | DualChun
     layout = indexer.layout
     if config.get(INDEXER_LAYOUT) is not None:
         layout = "interleaved_to_half" if config[INDEXER_LAYOUT] else "half"
+    if layout == "interleaved_to_half" and attention.layout == "interleaved":  # as other formats rotate
+        layout = "interleaved"
     fields: dict[str, Any] = {"rotary_dim": None if width == channels else channels}
     return replace(attention, head_dim=width, layout=layout, placement=indexer.placement, **fields)
 
