@@ -19,7 +19,7 @@ from ..scaling import Scaling
 Fields = dict[str, Any]
 MODEL = "model_type"
 SPELLINGS: dict[str, tuple[str, ...]] = {
-    "rope_theta": (*BASES, "rope_ratio", "theta", "rope_temperature"),
+    "rope_theta": ("layer_rope_theta", *BASES, "rope_ratio", "theta", "rope_temperature"),
     "partial_rotary_factor": (*SHARES, *WIDTHS, MODEL),
     "head_dim": ("qk_rope_head_dim", "global_head_dim", "swa_head_dim", *HEADS, *SIZES, *COUNTS, MODEL),
     "layout": ("rope_interleave", "rotary_emb_interleaved", MODEL, "_class_name"),
@@ -39,6 +39,12 @@ OWN_SPELLINGS: dict[str, tuple[str, ...]] = {  # in the formats that are transla
         "embedding_length", "qk_rope_head_dim", "head_dim", "dim",
     ),
     "layout": ("rotary_interleaved", "multi_latent_attention", "general.architecture"),
+    "no_rope_layers": (
+        "hybrid_layer_pattern", "hybrid_override_pattern", "linear_attention_freq", "no_rope_freq",
+        "nope_layer_interval", "attention.head_count_kv", "full_attention_interval", "general.architecture",
+    ),
+    "layer_types": ("attention.sliding_window_pattern", "general.architecture"),
+    "use_rope": ("position_embedding_type", "no_rope_freq", "general.architecture"),
     "mrope_section": ("mrope_section", "rope.dimension_sections"),
     "rope_scaling": (
         "use_rope_scaling", "rotary_seq_len_interpolation_factor", "rotary_scaling_factor", "rope.scaling.type",
@@ -113,8 +119,8 @@ def causes(
                         key=key,
                         a=_shown(ours[key]),
                         b=_shown(theirs[key]),
-                        a_from=_origin(configs[0], key, layer_type),
-                        b_from=_origin(configs[1], key, layer_type),
+                        a_from=find_origin(configs[0], key, layer_type),
+                        b_from=find_origin(configs[1], key, layer_type),
                     )
                     for key in keys
                 )
@@ -175,7 +181,7 @@ def _shown(value: Any) -> Any:
     return list(value[0]) if isinstance(value, tuple) and value and isinstance(value[0], tuple) else value
 
 
-def _origin(config: Mapping[str, Any], key: str, layer_type: str | None) -> str | None:
+def find_origin(config: Mapping[str, Any], key: str, layer_type: str | None) -> str | None:
     """Return where a config says the value of a key: a path, or two of them where a quotient is meant."""
     if "own_keys" in config:
         names = OWN_SPELLINGS.get(key, (key,))

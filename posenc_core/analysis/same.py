@@ -12,16 +12,17 @@ from ..encodings import DualChunk
 from ..encodings.remapping import inner_rotary
 from ..encodings.rotary.base import RotaryEncoding
 from ..huggingface import layer_types, load_rope
-from ..huggingface.config import FLAGS, INTERVAL, LENGTHS, ROTATED, contents, find_text, get_values
+from ..huggingface.config import FLAGS, INTERVAL, LENGTHS, ROTATED, contents, find_text, get_values, is_translated
 from ..huggingface.dual_chunk import KEY as CHUNKS
 from ..huggingface.facts.models import find_model
 from ..huggingface.indexer import INDEXER
-from ..huggingface.load_layers import DRAFT, list_layers, name_layers
+from ..huggingface.load_layers import DRAFT, index_types, list_layers, name_layers
+from ..huggingface.load_rope import find_known_part
 from ..huggingface.parameters import LAYER_BASES, list_types
-from ..huggingface.parts import find_part, is_tower
+from ..huggingface.parts import is_tower
 from ..positions.sequences import LIMIT
 from ..scaling import DynamicNTK
-from .causes import Cause, causes
+from .causes import Cause, causes, find_origin
 from .differences import TOLERANCE, Difference, FirstOff, PairDifference, Property, check_tolerance, difference, is_same
 
 LONGEST = 2**17  # positions that are compared where no config says a length
@@ -201,7 +202,7 @@ def _read(name: str, config: Any, part: str | None) -> dict[str, Any]:
     """Return the config of a model or of a nested part; an error names the argument of which there are two."""
     try:
         content = contents(config)
-        return content if part in (INDEXER, DRAFT) else find_part(content, part)
+        return content if part is None or part in (INDEXER, DRAFT) else find_known_part(content, part)
     except (TypeError, ValueError, FileNotFoundError) as error:
         raise type(error)(str(error).replace("`config`", f"`{name}`")) from error
 
@@ -284,19 +285,31 @@ def _layers(pair: Pair, texts: Texts, positions: int, *, any_layout: bool, toler
         rotates_a=True,
         rotates_b=True,
         differences=differences,
-        causes=() if same else causes(a, b, texts, layer_type=name, is_same=rotates_as_b),
+        causes=() if same else _types(indices, texts) or causes(a, b, texts, layer_type=name, is_same=rotates_as_b),
         remarks=(RELAY,) if not same and rotates_as_b(a, any_layout=True) else remarks,
     )
 
 
 def _given(keys: Sequence[str], texts: Texts) -> tuple[Cause, ...]:
-    """Return those of the keys whose values differ."""
+    """Return those of the keys that a file has, and whose values differ; a translated config has no `model_type`."""
     a, b = texts
-    differing = [key for key in keys if a.get(key) != b.get(key)]
+    known = [key for key in keys if key != "model_type" or not any(map(is_translated, texts))]
+    differing = {key: [find_origin(text, key, None) for text in texts] for key in known if a.get(key) != b.get(key)}
     return tuple(
-        Cause(key=key, a=a.get(key), b=b.get(key), a_from=key if key in a else None, b_from=key if key in b else None)
-        for key in differing
+        Cause(key=key, a=a.get(key), b=b.get(key), a_from=a_from, b_from=b_from)
+        for key, (a_from, b_from) in differing.items()
+        if a_from or b_from
     )
+
+
+def _types(indices: tuple[int, ...], texts: Texts) -> tuple[Cause, ...]:
+    """Return the types of these layers if the two models have others there."""
+    lists = [index_types(text) or () for text in texts]
+    a, b = ([*dict.fromkeys(names[index] for index in indices if index < len(names))] for names in lists)
+    if a == b or None in (*a, *b) or not (a and b):
+        return ()
+    origins = [find_origin(text, "layer_types", None) for text in texts]
+    return (Cause(key="layer_types", a=a, b=b, a_from=origins[0], b_from=origins[1]),)
 
 
 def _lengths(a: RotaryEncoding, b: RotaryEncoding, positions: int) -> Iterator[int | None]:

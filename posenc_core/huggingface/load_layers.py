@@ -25,9 +25,9 @@ from .config import (
 )
 from .facts.models import find_model
 from .indexer import INDEXER, find_indexer, layers_with_indexer
-from .load_rope import load_rope
+from .load_rope import find_known_part, load_rope
 from .parameters import LAYER_BASES, NOT_ATTENTION, layer_bases, layer_types, list_types
-from .parts import find_part, is_tower
+from .parts import is_tower
 
 Layer = RotaryEncoding | DualChunk | None
 COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
@@ -83,7 +83,7 @@ def load_layers(config: Any, *, part: str | None = None) -> tuple[Layer, ...]:
     check_type("part", part, str | None, "a string or None")
     content = contents(config)
     if part not in (None, INDEXER, DRAFT):
-        content, part = find_part(content, part), None
+        content, part = find_known_part(content, part), None
     if part is None and (is_tower(content) or is_foreign(content)):
         arguments = content.get("model_args")
         sizes = content | (dict(arguments) if isinstance(arguments, Mapping) else {})

@@ -119,7 +119,7 @@ def load_rope(
     if part == INDEXER:
         return _load_indexer(find_text(content), layer_type, layout)
     if part is not None:
-        content = _find_part(content, part)
+        content = find_known_part(content, part)
     name = content.get("model_type")
     if isinstance(name, str):
         if name in TOWERS:
@@ -137,7 +137,7 @@ def load_rope(
     return rotary
 
 
-def _find_part(content: dict[str, Any], part: str) -> dict[str, Any]:
+def find_known_part(content: dict[str, Any], part: str) -> dict[str, Any]:
     """Return the nested config that `part` names; raise unless it is known how its model rotates."""
     own = find_part(content, part)
     name = own.get("model_type")

@@ -43,8 +43,9 @@ LFM3 = {"model_type": "lfm3", "rope_parameters": {"full_attention": {"rope_theta
 FLUX = {"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "num_layers": 2}
 
 
-def gguf(architecture, count=8):
+def gguf(architecture, count=8, **more):
     keys = {"block_count": count, "attention.key_length": 128, "rope.freq_base": 2e6, "context_length": 4096}
+    keys |= {key.replace("__", "."): value for key, value in more.items()}
     return {"general.architecture": architecture} | {f"{architecture}.{key}": value for key, value in keys.items()}
 
 
@@ -84,6 +85,12 @@ def without(config):
         (gguf("afmoe"), [3, 7]),
         (gguf("llama4"), [3, 7]),
         (gguf("smallthinker"), [0, 4]),
+        (gguf("qwen3next"), [0, 1, 2, 4, 5, 6]),
+        (gguf("qwen3next", full_attention_interval=2), [0, 2, 4, 6]),
+        (gguf("lfm2", 4, attention__head_count_kv=[0, 8, 0, 8]), [0, 2]),
+        (gguf("smollm3", 9, nextn_predict_layers=1), [3, 7]),
+        (gguf("cohere2", attention__sliding_window=64), [3, 7]),
+        (gguf("cohere2", attention__sliding_window=64, attention__sliding_window_pattern=2), [1, 3, 5, 7]),
         (FLUX, []),
         (FLUX | {"num_single_layers": 3}, []),
         (LFM3 | {"num_hidden_layers": 9}, [0, 1, 3, 5, 7]),
@@ -114,6 +121,22 @@ def test_layers_have_the_encoding_of_their_type():
     assert sliding == again == load_rope(GEMMA3, layer_type="sliding_attention")
     assert full == load_rope(GEMMA3, layer_type="full_attention")
     assert full.base != sliding.base
+
+
+@pytest.mark.parametrize(
+    ("config", "full"),
+    [
+        (gguf("gemma3", 7, attention__sliding_window=64), [5]),
+        (gguf("gemma3", 4, attention__sliding_window=64, attention__sliding_window_pattern=[1, 0, 1, 1]), [1]),
+        (gguf("modern-bert", 7, attention__sliding_window=64), [0, 3, 6]),
+        (gguf("laguna", 5, attention__sliding_window=64, rope__freq_base_swa=1e4), [0, 4]),
+    ],
+    ids=str,
+)
+def test_layers_with_a_sliding_window_are_those_of_llama_cpp(config, full):
+    bases = [rotary.base for rotary in load_layers(config)]
+    assert [index for index, base in enumerate(bases) if base == 2e6] == full
+    assert {*bases} == {1e4, 2e6}
 
 
 def test_layers_have_the_type_of_their_number():
@@ -249,6 +272,12 @@ def test_an_explanation_names_the_layers(config, names):
         ),
         (f"{DSA} --dsa-indexer-topk-freq 4 --dsa-indexer-skip-topk-offset 3", [0, 1, 2, 6], {}),
         (HYBRID_DSA, [2, 4, 5], {"layout": "half"}),
+        (gguf("deepseek32", 2, rope__dimension_count=64, attention__kv_lora_rank=512), [0, 1], {"layout": "half"}),
+        (
+            gguf("glm-dsa", 7, rope__dimension_count=64, attention__kv_lora_rank=512, context_length=2**20),
+            [0, 1, 2, 6],
+            {"layout": "interleaved", "rotary_dim": 64},
+        ),
         (f"{HYBRID_DSA} --dsa-indexer-topk-freq 2", [2, 4], {}),
         (LLAMA, [], None),
         ({"model_type": "glm5_next_text", "num_hidden_layers": 2}, [], None),
@@ -288,6 +317,7 @@ def names(a, b):
         ),
         (SMOLLM3, LLAMA, [("layers 0–2, 4–6", True), ("layers 3, 7", False)]),
         (SMOLLM3, gguf("smollm3"), [("layers 0–2, 4–6", True), ("layers 3, 7", True)]),
+        (SMOLLM3, gguf("smollm3", 9, nextn_predict_layers=1), [("layers 0–2, 4–6", True), ("layers 3, 7", True)]),
         (SMOLLM3, gguf("llama"), [("layers 0–2, 4–6", True), ("layers 3, 7", False)]),
         (SCRIPT, f"{SCRIPT} --no-rope-freq 4", [("layers 0–2, 4–6", True), ("layers 3, 7", False)]),
         (META, META | {"nope_layer_interval": 8}, [("layers 0–6", True), ("layer 7", False)]),
@@ -299,7 +329,19 @@ def names(a, b):
             [("layer 0", False), ("layer 1 (sliding_attention)", True), ("layer 2", False)],
         ),
     ],
-    ids=["given", "inverted", "llama", "GGUF", "GGUF of llama", "Megatron", "Meta", "draft", "types", "order"],
+    ids=[
+        "given",
+        "inverted",
+        "llama",
+        "GGUF",
+        "GGUF with a draft",
+        "GGUF of llama",
+        "Megatron",
+        "Meta",
+        "draft",
+        "types",
+        "order",
+    ],
 )
 def test_models_are_compared_layer_by_layer(a, b, expected):
     assert names(a, b) == expected
@@ -314,6 +356,43 @@ def test_models_of_fewer_layers_that_differ_are_not_compared():
 def test_the_key_of_layers_without_rope_is_named():
     layers = compare_rope(SMOLLM3, SMOLLM3 | {"no_rope_layers": [1] * 8}).layers[1]
     assert [cause.key for cause in layers.causes] == ["no_rope_layers"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (LLAMA, f"{HYBRID} M*M* --rotary-base 2000000", [("no_rope_layers", None, "hybrid_layer_pattern")]),
+        (SCRIPT, f"{SCRIPT} --no-rope-freq 4", [("no_rope_layers", None, "no_rope_freq")]),
+        (LLAMA, gguf("smollm3"), [("no_rope_layers", None, "general.architecture")]),
+        (
+            GEMMA3,
+            GEMMA3 | {"layer_types": GEMMA3["layer_types"][::-1]},
+            [("layer_types", "layer_types", "layer_types")],
+        ),
+        (
+            GEMMA3 | {"layer_types": None, "num_hidden_layers": 6},
+            GEMMA3 | {"layer_types": ["full_attention"] * 6, "num_hidden_layers": 6},
+            [("layer_types", None, "layer_types")],
+        ),
+        (
+            GRANITE | {"layer_rope_theta": [5e4] * 4, "rope_theta": None},
+            GRANITE,
+            [("rope_theta", "layer_rope_theta", "rope_theta")],
+        ),
+    ],
+    ids=["pattern", "Megatron", "GGUF", "order", "types", "bases"],
+)
+def test_keys_are_named_as_the_files_have_them(a, b, expected):
+    a = a | {"num_hidden_layers": 4} if a is LLAMA and "pattern" in str(b) else a
+    layers = next(one for one in compare_rope(a, b, any_layout=True).layers if not one.same)
+    assert [(cause.key, cause.a_from, cause.b_from) for cause in layers.causes] == expected
+
+
+@pytest.mark.parametrize("load", [load_rope, load_layers, lambda config, part: compare_rope(config, config, part=part)])
+def test_a_part_of_an_unknown_model_is_refused_at_each_door(load):
+    config = {"text_config": LLAMA, "audio_config": LLAMA | {"model_type": "no_such_model"}}
+    with rejects(ValueError, "part", "no_such_model"):
+        load(config, part="audio")
 
 
 @pytest.mark.parametrize(("given", "layout"), [(None, "interleaved"), (True, "interleaved"), (False, "half")])
@@ -335,7 +414,10 @@ def test_json_with_a_key_twice_is_refused(tmp_path):
         load_rope(path)
 
 
-@pytest.mark.parametrize("config", [FLUX, {"architecture": "eva02_base_patch14_224"}], ids=str)
+TIMM = {"architecture": "eva02_base_patch14_224"}
+
+
+@pytest.mark.parametrize("config", [FLUX, TIMM, TIMM | {"model_type": "timm_wrapper"}], ids=str)
 def test_configs_of_diffusers_and_timm_have_one_answer(config):
     assert dict(load_position(config).rotary) == {None: load_rope(config)}
 
@@ -382,6 +464,14 @@ def test_parts_are_compared(a, b, part, expected):
 def test_a_model_that_drafts_tokens_is_read():
     assert load_position(SPECULATOR).parts == (("transformer_layer", load_position(LLAMA)),)
     assert [group.name for group in explain(SPECULATOR)] == ["all layers"]
+
+
+def test_of_a_model_of_an_unknown_type_the_text_model_is_described():
+    """InternVL 2.5 has its text model below `llm_config`, and a vision tower of its own."""
+    config = {"model_type": "internvl_chat", "llm_config": LLAMA, "vision_config": {"model_type": "intern_vit_6b"}}
+    position = load_position(config)
+    assert position.parts == (("llm", load_position(LLAMA)),)
+    assert "internvl_chat" in position.notes[0]
 
 
 @pytest.mark.parametrize(("other", "status"), [(LLAMA, 0), (LLAMA | {"rope_theta": 1e4}, 1)])
