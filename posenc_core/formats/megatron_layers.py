@@ -19,8 +19,8 @@ ATTENTION, LATENT, SPARSE, OTHERS = "*", "+D", "D", "MG-E"  # symbols of layers 
 def read_layers(given: Config) -> tuple[dict[str, Any], str, bool]:
     """Return keys of a config, the symbols of the layers of a hybrid model, and whether attention is latent.
 
-    `no_rope_layers` has 1 for each layer with RoPE, then for each that predicts more tokens: those are numbered anew,
-    in a hybrid model at each step.
+    `no_rope_layers` has 1 for each layer with RoPE, then for each that predicts more tokens: their numbers start from 0
+    again, in a hybrid model at each step.
 
     Raises:
         TypeError, ValueError: if a number, a list or a pattern is wrong.
