@@ -106,6 +106,7 @@ def layers() -> dict[str, dict[str, Any]]:
 
     rope = RotaryEmbedding(Rotary(head_dim=64, layout="half"))
     addition, q, x = PositionalEncoding(64), torch.ones(1, 8, 16, 64), torch.ones(2, 16, 64)
+    of_rows = torch.tensor([range(16), range(1, 17)])
     positions = {
         "": None,
         ", position=Rotary": Rotary(head_dim=16, layout="half"),
@@ -117,6 +118,7 @@ def layers() -> dict[str, dict[str, Any]]:
             "rope(q)": count_calls(rope, q),
             "rope(q), one token": count_calls(rope, torch.ones(1, 8, 1, 64)),
             "rope(q, k, positions=tensor)": count_calls(rope, q, torch.ones(1, 8, 16, 64), positions=torch.arange(16)),
+            "rope(q, k, positions=rows)": count_calls(rope, *[torch.ones(2, 8, 16, 64)] * 2, positions=of_rows),
             "PositionalEncoding(64)(x)": count_calls(addition, x),
             "PositionalEncoding(64)(x), one token": count_calls(addition, torch.ones(1, 1, 64)),
             "QueryScaling(QueryScale)(q)": count_calls(QueryScaling(QueryScale(length=8, scale=0.1)), q),

@@ -70,6 +70,10 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
     rows = layer.cos_sin(at)
     form = next(iter(FORMS[rotary.layout].values()))
     tables = tuple(map(torch.tensor, rotary.cos_sin(np.arange(start + length))))
+    of_rows = (at + torch.arange(8)[:, None]) % (start + length)  # no two rows have the same positions
+
+    def looked_up(x: Any, positions: Any) -> Any:
+        return form(x, *[table[positions][:, None] for table in tables])
 
     def ours(x: Any, out: Any = None) -> Any:
         return rotate(x, cos, sin, layout=rotary.layout, out=out)
@@ -79,11 +83,9 @@ def rotations(rotary: Rotary, start: int, length: int, dtype: str) -> dict[str, 
         "posenc.rotate": Rotation(each(ours), compilers=("compiled",)),
         "posenc.positions": Rotation(lambda q, k: layer(q, k, positions=at)),
         "posenc.cos_sin": Rotation(lambda q, k: layer(q, k, cos_sin=rows)),
-        "posenc.positions, each row": Rotation(lambda q, k: layer(q, k, positions=at.expand(len(q), -1))),
+        "posenc.positions, each row": Rotation(lambda q, k: layer(q, k, positions=of_rows[: len(q)]), within=math.inf),
         "looked up": Rotation(each(lambda x: form(x, *[table[at] for table in tables]))),
-        "looked up, each row": Rotation(
-            each(lambda x: form(x, *[table[at.expand(len(x), -1)][:, None] for table in tables]))
-        ),
+        "looked up, each row": Rotation(each(lambda x: looked_up(x, of_rows[: len(x)])), within=math.inf),
         "posenc.apply_rotary": Rotation(lambda q, k: apply_rotary(q, k, cos, sin, layout=rotary.layout)),
         **into_existing(ours, copy),
         **floor("compiled"),

@@ -97,21 +97,22 @@ class CpuKernel:
         return made and made[0]
 
     def rotate_rows(
-        self, q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing
+        self, q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int] | None, pairing: Pairing
     ) -> tuple[Any, ...] | None:
         """Return `q`, or `q` and `k`, rotated by consecutive rows of tables; None where `rotate` has to do it.
 
         Args:
             q, k: `(..., length, width)`; `k` may be None.
             cos, sin: tables, `(positions, pairs)`; other dtypes than float32 are left to `rotate`.
-            rows: the first of their rows, and their number, the length of all tokens.
+            rows: the first of their rows, and their number, the length of all tokens; None for tables that broadcast to
+                the tokens.
             pairing: which channels are pairs.
         """
         at_q, at_k = self.memory(q), None if k is None else self.memory(k)
-        at_cos, at_sin, stop = self.memory(cos), self.memory(sin), sum(rows)
+        at_cos, at_sin = self.memory(cos), self.memory(sin)
         if at_q is None or (at_k is None and k is not None) or at_cos is None or at_sin is None:
             return None
-        if rows[0] < 0 or stop > at_cos[1][0][0] or stop > at_sin[1][0][0]:
+        if rows is not None and not 0 <= rows[0] <= min(at_cos[1][0][0], at_sin[1][0][0]) - rows[1]:
             return None
         if not cos.dtype == sin.dtype == self.float32:
             return None
@@ -126,13 +127,13 @@ class CpuKernel:
         k: Any,
         tables: tuple[Any, Any],
         memory: tuple[Memory, Memory | None, Memory, Memory],
-        rows: tuple[int, int],
+        rows: tuple[int, int] | None,
         pairing: Pairing,
         followed: bool,
     ) -> tuple[Any, ...] | None:
         if followed and not self.is_differentiable(q, k, *tables):
             return None
-        (at_q, at_k, (cosines, cos_lies), (sines, sin_lies)), (start, length) = memory, rows
+        (at_q, at_k, (cosines, cos_lies), (sines, sin_lies)), (start, length) = memory, rows or (0, None)
         names = self.in_float32
         of_q, of_k = (names.get(q.dtype), at_q[1]), None if at_k is None else (names.get(k.dtype), at_k[1])
         plans = plans_of(of_q, of_k, None, cos_lies, sin_lies, pairing, length)

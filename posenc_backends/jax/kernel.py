@@ -45,8 +45,10 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any
     return (_bind if traced else _compiled)(x, cos, sin, pairing)
 
 
-def rotate_rows(q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int], pairing: Pairing) -> Any:
+def rotate_rows(q: Any, k: Any, cos: Any, sin: Any, rows: tuple[int, int] | None, pairing: Pairing) -> Any:
     """Return eager tokens rotated by consecutive rows of the tables, in one compiled call; None for all others."""
+    if rows is None:
+        return None
     tokens = (q,) if k is None else (q, k)
     (start, length), (stored, pairs) = rows, cos.shape
     if library.LIBRARY is None or not all(map(_is_here, (*tokens, cos, sin))) or is_recorded():

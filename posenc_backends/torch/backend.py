@@ -42,8 +42,9 @@ class TorchBackend(Backend):
 
     def from_numpy(self, array: npt.NDArray[Any], /, *, like: Any = None) -> Tensor:
         """Return a tensor on the device of `like` or the default one; it may share the memory of `array`."""
-        with torch.inference_mode(False):  # a table that grows there is trained with later
-            tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        # a table that grows in inference mode is trained with later
+        with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
+            tensor = torch.from_numpy(array if array.flags.carray else np.require(array, requirements=["C", "W"]))
             tensor = tensor.to(torch.get_default_device() if like is None else like.device)
         if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is None:
             return tensor

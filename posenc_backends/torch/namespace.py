@@ -11,14 +11,12 @@ from array_api_compat.torch import (  # noqa: F401
     arange,
     asarray,
     broadcast_to,
-    expand_dims,
     matmul,
     matrix_transpose,
     max,  # noqa: A004
     maximum,
     minimum,
     permute_dims,
-    reshape,
     where,
 )
 from torch import (  # noqa: F401
@@ -34,6 +32,7 @@ from torch import (  # noqa: F401
     log,
     log1p,
     ones_like,
+    reshape,
     sin,
     stack,
     sum,  # noqa: A004
@@ -47,6 +46,7 @@ from .rotation.compiled import is_specialized  # noqa: F401
 from .rotation.words import JoinWords, SplitWords, are_words_best
 
 # PyTorch takes `axis` and `keepdims` for `dim` and `keepdim`
+expand_dims: Callable[..., torch.Tensor] = torch.unsqueeze
 astype: Callable[..., torch.Tensor] = torch.Tensor.to
 concat: Callable[..., torch.Tensor] = torch.cat  # `torch.concat` has no rule for batched gradients
 cumulative_sum: Callable[..., torch.Tensor] = torch.cumsum
@@ -55,6 +55,12 @@ cumulative_sum: Callable[..., torch.Tensor] = torch.cumsum
 def take(x: torch.Tensor, indices: torch.Tensor, /, *, axis: int) -> torch.Tensor:
     """Return some of the rows on an axis; `array_api_compat` looks for negative indices, of which we have none."""
     return torch.index_select(x, axis, indices)
+
+
+def take_nd(x: torch.Tensor, index: torch.Tensor, /, *, axis: int) -> torch.Tensor:
+    """Return some of the rows on an axis, whose numbers may have several axes."""
+    rows = torch.index_select(x, axis, index.reshape(-1))
+    return rows.view(*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
 
 
 def add_to(x: torch.Tensor, rows: torch.Tensor, /) -> bool:

@@ -18,8 +18,8 @@ class Kernel(NamedTuple):
             for any reason and before it changes anything, if the operators are to be used instead. Nothing is checked
             before: a kernel raises what `posenc_core.rotation.check_sizes` raises, or returns None.
         rotate_rows: `(q, k, cos, sin, (start, length), pairing)` -> `q`, and `k` unless it is None, of this length,
-            rotated by the rows of the tables from `start` on, which it reads where they lie; None as `rotate`. A kernel
-            may lack it.
+            rotated by the rows of the tables from `start` on, which it reads where they lie; with None in place of
+            `(start, length)` by tables that broadcast to both. None as `rotate`. A kernel may lack it.
     """
 
     supports: Callable[[Any], bool]

@@ -85,7 +85,7 @@ def shape_of(x: Array) -> tuple[int, ...]:
     """Return the sizes of `x`; for a size that a tracer does not know, an integer of its framework, or -1."""
     xp = namespace_of(x)
     sizes: tuple[Any, ...] = xp.shape(x) if hasattr(xp, "shape") else x.shape
-    return tuple(-1 if size is None else size for size in sizes)
+    return tuple([-1 if size is None else size for size in sizes])
 
 
 def beside(x: Any) -> dict[str, Any]:
@@ -184,10 +184,12 @@ def aligned(table: Array, x: Array, *, seq_axis: int) -> Array:
     """
     rank = len(x.shape)
     sequence = seq_axis % rank
-    if len(table.shape) == 2 and sequence == rank - 2:
+    xp = namespace_of(table)
+    if sequence == rank - 2:
+        for _ in range(rank - 3 if len(table.shape) == 3 else 0):
+            table = xp.expand_dims(table, axis=1)
         return table
     sizes = shape_of(table)
-    xp = namespace_of(table)
     batch = 0 if sequence else 1
     if len(sizes) == 3 and batch > sequence:
         table = xp.permute_dims(table, (1, 0, 2))

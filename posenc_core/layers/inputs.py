@@ -62,6 +62,25 @@ def is_real(given: Given) -> bool:
     return is_array and not isinstance(given, (np.ndarray, np.generic)) and is_floating(given)
 
 
+def known_integers(given: Given, backend: Backend) -> Given:
+    """Return integers of a framework as a NumPy array, if they are known; all else as it is."""
+    if not isinstance(given, backend.array_types) or dtype_name(given) not in ("int32", "int64"):
+        return given
+    return given if backend.is_unread(given) else backend.to_numpy(given)
+
+
+def first_of(positions: Given, tokens: tuple[Size, ...]) -> int | None:
+    """Return the first of integers that follow one another, the same in all rows of tokens of this shape; else None."""
+    if type(positions) is not np.ndarray or positions.dtype.kind != "i" or positions.shape[-1:] != tokens[-2:-1]:
+        return None
+    if positions.ndim > 2 or (positions.ndim == 2 and (len(tokens) < 3 or len(positions) not in (1, tokens[0]))):
+        return None
+    first, last = (int(positions.flat[0]), int(positions.flat[-1])) if positions.size else (0, -1)
+    if last - first != positions.shape[-1] - 1:
+        return None
+    return first if positions.size == 1 or (positions == np.arange(first, last + 1)).all() else None
+
+
 def as_integers(array: Host) -> Host:
     """Return int64 if all numbers are whole, since some frameworks hold integers in floats; else the array itself."""
     is_whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and (array == np.rint(array)).all())
@@ -231,6 +250,8 @@ def other_tables(encoding: Encoding) -> str:
 
 def _check_not_half(given: Given) -> None:
     """Raise for numbers in half precision, which mixed policies make of all floats: 1001 is 1000 in bfloat16."""
+    if type(given) is np.ndarray and given.dtype.kind in "iu":  # whose dtype takes long to name itself
+        return
     if hasattr(given, "shape") and "float16" in str(getattr(given, "dtype", None)):
         raise TypeError(
             f"Positions and lengths must be integers or float32, got {dtype_name(given)}, which rounds them; "

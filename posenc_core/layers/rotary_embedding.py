@@ -16,7 +16,7 @@ from ..rotation import per_channel
 from .backend import Given, Tensor
 from .base import check_encoding
 from .heads import Heads, parse_heads
-from .inputs import batch_size, past_frequencies, sequence_axis
+from .inputs import batch_size, first_of, known_integers, past_frequencies, sequence_axis
 from .tables import TableLayer, check_auto_expand
 
 if TYPE_CHECKING:
@@ -112,8 +112,9 @@ class RotaryEmbedding(TableLayer):
         is_usual = type(seq_axis) is int and seq_axis == -2
         given = positions if cos_sin is None else cos_sin
         part = None if heads is None else parse_heads(heads, self.backend)
-        if given is None and is_usual and encoding is self.encoding:
-            rotated = self._rotate_by_tables(q, k, start)
+        if cos_sin is None and is_usual and encoding is self.encoding:
+            positions = None if positions is None else known_integers(positions, self.backend)
+            rotated = self._rotate_by_tables(q, k, start, positions)
             if rotated is not None:
                 return rotated if k is not None else rotated[0]
         if encoding.needs_attention:
@@ -133,12 +134,7 @@ class RotaryEmbedding(TableLayer):
         if k is not None and not encoding.keys_differ and encoding.table_heads is None:
             # With a start, it was asked before, unless the tables have grown: checkpoints need the same calls
             is_new = given is not None or any(self.arrays[name] is not before[name] for name in before)
-            can_ask = is_new and is_usual and len(rows[0].shape) == 2
-            kernel = kernel_for(q) if can_ask else None
-            if kernel is None or kernel.rotate_rows is None:
-                both = None
-            else:
-                both = kernel.rotate_rows(q, k, *rows, (0, rows[0].shape[0]), encoding.pairing)
+            both = self._rotate_both(q, k, rows) if is_new and is_usual else None
             both = both or self.backend.rotate_both(q, k, rows, encoding.pairing, seq_axis)
             if both is not None:
                 return both
@@ -252,12 +248,25 @@ class RotaryEmbedding(TableLayer):
                 "rotate them in two calls, each with its own `start`."
             )
 
-    def _rotate_by_tables(self, q: Tensor, k: Tensor, start: Given) -> tuple[Tensor, ...] | None:
+    def _rotate_both(self, q: Tensor, k: Tensor, rows: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        """Return queries and keys rotated by the same rows in one call, where there is a kernel for it; else None."""
+        kernel = kernel_for(q)
+        if kernel is None or kernel.rotate_rows is None:
+            return None
+        if len(rows[0].shape) == 2:
+            return kernel.rotate_rows(q, k, *rows, (0, rows[0].shape[0]), self.encoding.pairing)
+        if len(q.shape) != len(k.shape) or q.shape[0] != k.shape[0]:
+            return None
+        cos, sin = (aligned(row, q, seq_axis=-2) for row in rows)
+        return kernel.rotate_rows(q, k, cos, sin, None, self.encoding.pairing)
+
+    def _rotate_by_tables(self, q: Tensor, k: Tensor, start: Given, positions: Given) -> tuple[Tensor, ...] | None:
         """Return tokens rotated by consecutive rows of the tables, where a kernel reads these in place; else None.
 
         All that it takes is right; what it refuses is checked.
         """
         kernel, encoding = kernel_for(q), self.encoding
+        start = start if positions is None or kernel is None else first_of(positions, q.shape)
         if kernel is None or kernel.rotate_rows is None or type(start) is not int:
             return None
         if (

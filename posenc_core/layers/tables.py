@@ -11,7 +11,7 @@ import numpy as np
 from .._array_api.checks import check_flag, check_known, check_rank, is_static, shown
 from .._array_api.namespace import Array, name_of_dtype, namespace_of, shape_of, take_nd
 from ..encodings import Tabular
-from ..positions.sequences import from_array, sequence
+from ..positions.sequences import LIMIT, from_array, sequence
 from .backend import Given, Host, Size, Tensor
 from .base import BaseLayer
 from .inputs import (
@@ -149,7 +149,8 @@ class TableLayer(BaseLayer):
             check_positions("positions", positions, (length,), batch)
             return self.backend.eager((other or self.encoding).traced_rows, positions)
         host = host_values(positions, self.backend)
-        if host is None or type(length) is not int or host.shape != (length,):
+        known = host is not None and type(length) is int and (host.ndim == 1 or type(batch) is int)
+        if not known or host.shape not in ((length,), (batch, length)):
             check_positions("positions", positions if host is None else host, (length,), batch)
         if host is None:
             return self._rows_at_traced(positions, other)
@@ -158,14 +159,14 @@ class TableLayer(BaseLayer):
 
     def _rows_at(self, x: Tensor, positions: Host, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return the rows of known positions."""
-        positions = from_array(positions)
-        positions = as_integers(positions) if positions.dtype.kind == "f" else positions
-        last = positions.max(initial=-1).item()
+        positions = positions if positions.dtype.kind == "i" else as_integers(from_array(positions))
+        first, last = positions.min(initial=0).item(), positions.max(initial=-1).item()
+        if first <= -LIMIT or last >= LIMIT:
+            from_array(positions)  # raises
         self.warn_past_limit(x, last, other or self.encoding)
         if not self.auto_expand:
             self._check_rows(math.floor(last) + 1)
-        in_table = other is None and positions.dtype.kind == "i" and positions.min(initial=0) >= 0
-        in_table = in_table and not self._is_float64(x)
+        in_table = other is None and positions.dtype.kind == "i" and first >= 0 and not self._is_float64(x)
         tables = self._reserve(x, int(last) + 1, positions.size) if in_table else None
         if tables is None:
             return self._computed(x, positions, other)

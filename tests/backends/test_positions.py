@@ -105,6 +105,19 @@ def test_packed_sequences_are_rotated_as_they_are_alone(backend, to_backend):
         np.testing.assert_array_equal(packed[first:last], alone)
 
 
+@pytest.mark.parametrize(
+    "at", [[6, 7, 8], [6, 8, 7], [-1, 0, 1], [[4, 5, 6]] * 2, [[4, 5, 6], [0, 1, 2]], [[4, 6, 5], [9, 8, 7]]], ids=str
+)
+def test_positions_rotate_queries_and_keys_together_as_each_alone(backend, to_backend, at):
+    layer, x = backend.RotaryEmbedding(ROTARY, max_len=8), tokens(2, 4, 3, 8)
+    q, k = to_backend(x), to_backend(x[:, :2])
+    both = layer(q, k, positions=to_backend(at, "int32"))
+    cos, sin = ROTARY.cos_sin(at)
+    for rotated, own in zip(both, (x, x[:, :2]), strict=True):
+        wanted = rotate(own, *(row if row.ndim == 2 else row[:, None] for row in (cos, sin)), layout="half")
+        np.testing.assert_allclose(backend.to_numpy(rotated), wanted, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
 def test_rows_count_from_their_starts(backend, to_backend, dtype):
     rows = backend.to_numpy(counted_from(to_backend([100, -3], dtype), 300))

@@ -57,10 +57,9 @@ class _RotateRowsFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        context: Any, q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing
+        context: Any, q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, rows: Any, pairing: Pairing
     ) -> Any:
-        start, length = rows
-        context.save_for_backward(cos[start : start + length], sin[start : start + length])
+        context.save_for_backward(*_selected((cos, sin), rows))
         context.pairing = pairing
         context.set_materialize_grads(False)
         return _rotate_all([x for x in (q, k) if x is not None], cos, sin, rows, pairing)
@@ -69,21 +68,28 @@ class _RotateRowsFunction(torch.autograd.Function):
     def backward(context: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
         cos, sin = context.saved_tensors
         given = [gradient for gradient in gradients if gradient is not None]
-        rotated = iter(_rotate_all(given, cos, -sin, (0, len(cos)), context.pairing.inverse))
+        rotated = iter(_rotate_all(given, cos, -sin, None, context.pairing.inverse))
         both = [None if gradient is None else next(rotated) for gradient in gradients]
         return *both, *[None] * (6 - len(both))
 
 
+def _selected(tables: tuple[Tensor, Tensor], rows: tuple[int, int] | None) -> tuple[Tensor, Tensor]:
+    """Return consecutive rows of tables, the first of them and their number given; all for None."""
+    if rows is None:
+        return tables
+    cos, sin = (table[rows[0] : sum(rows)] for table in tables)
+    return cos, sin
+
+
 def _rotate_all(
-    tokens: list[Tensor], cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing
+    tokens: list[Tensor], cos: Tensor, sin: Tensor, rows: tuple[int, int] | None, pairing: Pairing
 ) -> tuple[Tensor, ...]:
     """Return up to two tensors of tokens rotated by rows of tables: in one call, if there is a kernel for it."""
     kernel = kernel_for(tokens[0]) if tokens else None
     k = tokens[1] if len(tokens) > 1 else None
     rotated = None if kernel is None else _rotate_rows(tokens[0], k, cos, sin, rows, pairing)
     if rotated is None:
-        cos, sin = (table[rows[0] : sum(rows)] for table in (cos, sin))
-        rotated = [rotate_checked(x, cos, sin, pairing) for x in tokens]
+        rotated = [rotate_checked(x, *_selected((cos, sin), rows), pairing) for x in tokens]
     return tuple(rotated)
 
 
@@ -124,17 +130,17 @@ def _rotate_by_parts(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out:
     return rotated if out is None else write("out", out, rotated)
 
 
-def _rotate_rows_by_parts(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> Any:
+def _rotate_rows_by_parts(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: Any, pairing: Pairing) -> Any:
     """Rotate by consecutive rows of tables where the library is missing; return None where `rotate` has to do it."""
-    tokens, (start, length) = (q,) if k is None else (q, k), rows
+    tokens = (q,) if k is None else (q, k)
     if not all(type(one) in PLAIN and one.is_cpu and one.dtype in cpu.in_float32 for one in (*tokens, cos, sin)):
         return None
-    if not cos.dtype is sin.dtype is torch.float32 or not 0 <= start <= len(cos) - length:
+    if not cos.dtype is sin.dtype is torch.float32 or not (rows is None or 0 <= rows[0] <= len(cos) - rows[1]):
         return None
     if torch.is_grad_enabled() and any(one.requires_grad for one in (*tokens, cos, sin)):
         is_differentiable = cpu.is_differentiable(q, k, cos, sin)
         return _RotateRowsFunction.apply(q, k, cos, sin, rows, pairing) if is_differentiable else None
-    cos, sin, part = cos[start : start + length], sin[start : start + length], without_kernel.PART
+    (cos, sin), part = _selected((cos, sin), rows), without_kernel.PART
     rotated = [(without_kernel.rotate if x.numel() > part else rotate_reference)(x, cos, sin, pairing) for x in tokens]
     return tuple(rotated)
 
@@ -150,11 +156,11 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor |
     return rotate_large(x, cos, sin, pairing)
 
 
-def _rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> Any:
+def _rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: Any, pairing: Pairing) -> Any:
     if gpu.IS_INTERPRETED:
         return None
     if is_compiling():
-        return rotate_few_by_rows(q, k, cos, sin, rows, pairing)
+        return None if rows is None else rotate_few_by_rows(q, k, cos, sin, rows, pairing)
     return (_rotate_rows_by_parts if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)
 
 

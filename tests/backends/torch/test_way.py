@@ -9,7 +9,8 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 MOST = {
     "rope(q)": (18, 8),
     "rope(q), one token": (18, 8),
-    "rope(q, k, positions=tensor)": (60, 17),
+    "rope(q, k, positions=tensor)": (37, 10),
+    "rope(q, k, positions=rows)": (80, 17),
     "PositionalEncoding(64)(x)": (14, 8),
     "PositionalEncoding(64)(x), one token": (14, 8),
     "QueryScaling(QueryScale)(q)": (22, 8),
