@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from .positions.grids import left_padded as left_padded
     from .positions.grids import multimodal as multimodal
     from .positions.grids import normalized_grid as normalized_grid
+    from .positions.packed import from_cu_seqlens as from_cu_seqlens
+    from .positions.packed import sequence_ids as sequence_ids
+    from .positions.packed import sequence_ids_from_positions as sequence_ids_from_positions
+    from .positions.packed import to_cu_seqlens as to_cu_seqlens
     from .positions.sequences import counted_from as counted_from
-    from .positions.sequences import from_cu_seqlens as from_cu_seqlens
     from .positions.sequences import from_mask as from_mask
     from .positions.sequences import sequence as sequence
-    from .positions.sequences import sequence_ids as sequence_ids
     from .positions.sequences import shard as shard
     from .rotation import rotate as rotate
     from .rotation import unrotate as unrotate
@@ -83,7 +85,8 @@ else:  # importing all of them takes longer than importing NumPy
             "layers.saved_encodings": "allow_change",
             "positions.augmentation": "Augmentation augment draw_augmentation",
             "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
-            "positions.sequences": "counted_from from_cu_seqlens from_mask sequence sequence_ids shard",
+            "positions.packed": "from_cu_seqlens sequence_ids sequence_ids_from_positions to_cu_seqlens",
+            "positions.sequences": "counted_from from_mask sequence shard",
             "rotation": "rotate unrotate",
             "scaling": "NTK AttentionFactor DyPE DynamicNTK Linear Llama3 LongRoPE NTKAlpha Proportional RIFLEx "
             "Scaling YaRN",

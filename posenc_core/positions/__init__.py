@@ -16,13 +16,15 @@ from .mixed import centered as centered
 from .mixed import diagonal as diagonal
 from .mixed import indexed as indexed
 from .mixed import with_audio as with_audio
+from .packed import from_cu_seqlens as from_cu_seqlens
+from .packed import sequence_ids as sequence_ids
+from .packed import sequence_ids_from_positions as sequence_ids_from_positions
+from .packed import to_cu_seqlens as to_cu_seqlens
 from .sequences import LIMIT as LIMIT
 from .sequences import Order as Order
 from .sequences import arange_like as arange_like
 from .sequences import counted_from as counted_from
 from .sequences import from_array as from_array
-from .sequences import from_cu_seqlens as from_cu_seqlens
 from .sequences import from_mask as from_mask
 from .sequences import sequence as sequence
-from .sequences import sequence_ids as sequence_ids
 from .sequences import shard as shard

@@ -94,7 +94,7 @@ def from_mask(mask: Any) -> Any:
     array([[3],
            [5]])
     """
-    mask = _as_array("mask", mask)
+    mask = as_array("mask", mask)
     check_numbers("mask", mask, kinds=("bool", "int", "uint"))
     check_rank("mask", mask, minimum=1, maximum=2, axes="(length,) or (batch, length)")
     xp = namespace_of(mask)
@@ -102,52 +102,6 @@ def from_mask(mask: Any) -> Any:
     is_real = xp.astype(mask, xp.int32) > 0 if is_bool else named(lambda: differs(mask, 0), {"mask": mask})
     positions = xp.cumulative_sum(xp.astype(is_real, xp.int32), axis=-1) - 1
     return xp.where(is_real, positions, xp.zeros_like(positions))
-
-
-def from_cu_seqlens(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArray[np.int64]:
-    """Return the positions of a packed batch: sequences one after the other, each counted from 0.
-
-    Args:
-        cu_seqlens: cumulative sequence lengths, `[0, n1, n1 + n2, …]`, shape `(sequences + 1,)`; a list, or an array
-            that NumPy can read. A sequence may be empty. If sequences are padded, pass the padded lengths.
-        length: the length of the buffer in tokens; tokens after the last sequence have position 0. The default is the
-            end of the last sequence.
-    Returns:
-        int64, NumPy array, shape `(length,)`.
-    Raises:
-        TypeError: if `cu_seqlens` or `length` is not made of integers.
-        ValueError: if `cu_seqlens` does not start at 0, decreases, or exceeds `length`.
-    Source: `cu_seqlens` of FlashAttention's `flash_attn_varlen_func` (Dao et al. 2022, arXiv:2205.14135).
-
-    >>> from_cu_seqlens([0, 3, 5], length=6)
-    array([0, 1, 2, 0, 1, 0])
-    """
-    bounds = _bounds(cu_seqlens)
-    total = int(bounds[-1])
-    if length is not None:
-        length = check_integer("length", length, minimum=0, maximum=LIMIT)
-        if length < total:
-            raise ValueError(f"`length` must hold the {total} packed tokens, got {length}.")
-    positions = np.zeros(total if length is None else length, np.int64)
-    positions[:total] = np.arange(total) - np.repeat(bounds[:-1], np.diff(bounds))
-    return positions
-
-
-def sequence_ids(cu_seqlens: Any, *, length: int | None = None) -> npt.NDArray[np.int64]:
-    """Return the index of the sequence that each token of a packed batch belongs to; pass it to `same_sequence`.
-
-    Arguments and errors are those of `from_cu_seqlens`.
-
-    Returns:
-        int64, NumPy array, shape `(length,)`; -1 for tokens after the last sequence.
-
-    >>> sequence_ids([0, 3, 5], length=6)
-    array([ 0,  0,  0,  1,  1, -1])
-    """
-    bounds = _bounds(cu_seqlens)
-    ids = np.full(from_cu_seqlens(cu_seqlens, length=length).shape, -1)
-    ids[: bounds[-1]] = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    return ids
 
 
 def counted_from(start: Any, length: Any) -> Any:
@@ -170,7 +124,7 @@ def counted_from(start: Any, length: Any) -> Any:
     array([[0, 1, 2],
            [5, 6, 7]])
     """
-    start = _as_array("start", start)
+    start = as_array("start", start)
     check_numbers("start", start, kinds=("int", "uint"))
     xp, steps = namespace_of(start), _steps(length, start)
     if isinstance(start, np.ndarray):
@@ -237,7 +191,7 @@ def shard(positions: Any, rank: Any, world_size: int, *, order: Order = "contigu
     check_known("order", order, ("contiguous", "zigzag"))
     if is_known and rank >= world_size:
         raise ValueError(f"`rank` must be below the `world_size` {world_size}, got {rank}.")
-    array = _as_array("positions", positions)
+    array = as_array("positions", positions)
     check_rank("positions", array, minimum=1, axes="(..., length)")
     chunks = [rank] if order == "contiguous" else [rank, 2 * world_size - 1 - rank]
     size = _chunk_size(array.shape[-1], len(chunks) * world_size)
@@ -249,7 +203,8 @@ def shard(positions: Any, rank: Any, world_size: int, *, order: Order = "contigu
     return xp.take(as_array_like(array, like=rank), index, axis=len(array.shape) - 1)
 
 
-def _as_array(name: str, values: Any) -> Any:
+def as_array(name: str, values: Any) -> Any:
+    """Return a list, a tuple or a range as a NumPy array, other values as they are."""
     return host_array(name, values) if isinstance(values, (list, tuple, range)) else values
 
 
@@ -267,24 +222,6 @@ def _steps(length: Any, start: Array) -> Array:
     if is_specialized(steps.shape[0], steps) and steps.shape[0] == 0:  # others take negative scalars as 0
         check_integer("length", length, minimum=0)
     return steps
-
-
-def _bounds(cu_seqlens: Any) -> npt.NDArray[np.int64]:
-    """Return the bounds of the sequences as int64, or raise what `from_cu_seqlens` promises."""
-    bounds = host_array("cu_seqlens", cu_seqlens)
-    if bounds.dtype.kind not in "iu":
-        raise TypeError(f"`cu_seqlens` must be a list or a NumPy array of integers, got {bounds.dtype}.")
-    if bounds.ndim != 1 or not bounds.size:
-        raise ValueError(f"`cu_seqlens` must have shape (sequences + 1,), got {bounds.shape}.")
-    if bounds[0] != 0:
-        raise ValueError(f"`cu_seqlens` must start with 0, the start of the first sequence, got {bounds[0]}.")
-    decreases = np.flatnonzero(bounds[1:] < bounds[:-1])
-    if int(bounds[-1]) >= LIMIT:
-        raise ValueError(f"`cu_seqlens` must end below 2**31, got {bounds[-1]}.")
-    if decreases.size:
-        before, after = bounds[decreases[0]], bounds[decreases[0] + 1]
-        raise ValueError(f"`cu_seqlens` must not decrease, got {after} after {before}; pass cumulative lengths.")
-    return bounds.astype(np.int64)
 
 
 def _chunk_size(length: Any, chunks: int) -> int:

@@ -7,7 +7,15 @@ import pytest
 
 from posenc_core import AxialRotary, Rotary, augment, normalized_grid, rotate
 from posenc_core._array_api.namespace import dtype_name
-from posenc_core.positions.sequences import counted_from, from_cu_seqlens, from_mask, shard
+from posenc_core.positions import (
+    counted_from,
+    from_cu_seqlens,
+    from_mask,
+    sequence_ids,
+    sequence_ids_from_positions,
+    shard,
+    to_cu_seqlens,
+)
 
 ROTARY = Rotary(head_dim=8, layout="half")
 LENGTHS = [7, 3, 5]
@@ -103,6 +111,42 @@ def test_packed_sequences_are_rotated_as_they_are_alone(backend, to_backend):
     for first, last in pairwise(bounds):
         alone = backend.to_numpy(layer(to_backend(x[first:last]), seq_axis=0))
         np.testing.assert_array_equal(packed[first:last], alone)
+
+
+PACKED = {
+    "from_cu_seqlens": (
+        lambda bounds: from_cu_seqlens(bounds, length=11, start=[4, 0, 2, 0]),
+        [0, 3, 3, 8, 10], [4, 5, 6, 2, 3, 4, 5, 6, 0, 1, 0],
+    ),
+    "sequence_ids": (
+        lambda bounds: sequence_ids(bounds, length=11), [0, 3, 3, 8, 10], [0, 0, 0, 2, 2, 2, 2, 2, 3, 3, -1]
+    ),
+    "ids of positions": (
+        sequence_ids_from_positions, [[0, 1, 0, 1, 2], [5, 6, 7, 8, 0]], [[0, 0, 1, 1, 1], [0, 0, 0, 0, 1]]
+    ),
+    "ids of one row": (sequence_ids_from_positions, [0, 1, 0, 0], [0, 0, 1, 2]),
+    "to_cu_seqlens": (
+        lambda at: to_cu_seqlens(at, sequences=6), [[0, 1, 0, 1, 2], [5, 6, 7, 8, 0]], [0, 2, 5, 9, 10, 10, 10]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_batches_are_described_in_the_framework(backend, to_backend, name, dtype):
+    function, given, wanted = PACKED[name]
+    result = function(to_backend(given, dtype))
+    assert isinstance(result, type(to_backend(given, dtype)))
+    assert dtype_name(result) in ("int32", "int64")
+    np.testing.assert_array_equal(backend.to_numpy(result), wanted)
+
+
+def test_packed_batches_are_described_in_compiled_code(backend, to_backend, compiled):
+    def again(bounds):
+        return to_cu_seqlens(from_cu_seqlens(bounds, length=10), sequences=4)
+
+    found = compiled(again)(to_backend([0, 3, 3, 8, 10]))
+    np.testing.assert_array_equal(backend.to_numpy(found), [0, 3, 8, 10, 10])
 
 
 @pytest.mark.parametrize(

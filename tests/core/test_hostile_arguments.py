@@ -31,7 +31,7 @@ CALLS = {
     p.sliding_window: {"query_positions": ROW, "key_positions": ROW, "window": 2},
     p.combine: {"x": X, "rows": np.ones((3, 4), np.float32), "how": "add", "out": np.empty_like(X)},
     p.counted_from: {"start": np.array([0, 1]), "length": 3},
-    p.from_cu_seqlens: {"cu_seqlens": [0, 2, 4], "length": 5},
+    p.from_cu_seqlens: {"cu_seqlens": [0, 2, 4], "length": 5, "start": [1, 0]},
     p.from_mask: {"mask": np.array([[0, 1, 1]])},
     p.fope_mixing: {
         "coefficients": np.eye(2, dtype=np.float32), "encoding": p.FoPE(head_dim=4, layout="half", num_terms=2),
@@ -73,6 +73,8 @@ CALLS = {
     p.same_sequence: {"query_ids": ROW, "key_ids": ROW},
     p.sequence: {"length": 3, "start": 1},
     p.sequence_ids: {"cu_seqlens": [0, 2, 4], "length": 5},
+    p.sequence_ids_from_positions: {"positions": [[0, 1, 0]]},
+    p.to_cu_seqlens: {"positions": [[0, 1, 0]], "sequences": 3},
     p.shard: {"positions": np.arange(8), "rank": 0, "world_size": 2, "order": "zigzag"},
     p.valid_lengths: {"valid_lens": np.array([1, 2]), "key_positions": ROW},
     p.write_tables: {"encoding": p.Sinusoidal(dim=4), "*out": (np.empty((3, 4), np.float32),), "start": 1},

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from posenc_core.positions.sequences import (
+from posenc_core.positions import (
     arange_like,
     counted_from,
     from_array,
