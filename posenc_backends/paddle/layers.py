@@ -52,6 +52,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         cache: Any = None,
         weights: bool = False,
         heads: Any = None,
+        cos_sin: Any = None,
         **unknown: Any,
     ) -> Any:
         """Return `attend`, whose arrays may all be given by place here."""
@@ -68,5 +69,6 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
             cache=cache,
             weights=weights,
             heads=heads,
+            cos_sin=cos_sin,
             **unknown,
         )

@@ -33,7 +33,7 @@ from .heads import ALL_HEADS, Heads, PartOfHeads, parse_heads
 from .positional_encoding import check_dropout
 from .query_scaling import QueryScaling
 from .rotary_embedding import RotaryEmbedding
-from .token_positions import TokenPositions, token_positions
+from .token_positions import TokenPositions, rotate_heads, rotates_no_rows, token_positions
 from .visible_keys import visible_keys
 
 if TYPE_CHECKING:
@@ -173,6 +173,7 @@ class MultiHeadAttention(Documented):
         cache: Any = None,
         weights: bool = False,
         heads: Given = None,
+        cos_sin: tuple[Tensor, ...] | None = None,
         **native: Any,
     ) -> Tensor:
         """Return multi-head attention, `(batch, queries, num_hiddens)`.
@@ -190,6 +191,9 @@ class MultiHeadAttention(Documented):
             weights: whether to return the attention weights.
             heads: the numbers of the heads of this process where its projections return a part of them: consecutive
                 ones, a range or an array `(heads,)`, which may be traced. Sharded weights of a framework tell them.
+            cos_sin: for the rotation of queries and new keys, which are as many, in place of a look-up: what `cos_sin`
+                of the layer `rotary` returned for their positions. All blocks of a model take the same rows, looked up
+                once per step. Masks and scores follow `start` or `positions` as ever.
             native: options of the framework's dropout, such as JAX's `key`.
         Returns:
             An array, or `AttentionOutput` if `weights` or a `cache` is requested.
@@ -216,7 +220,10 @@ class MultiHeadAttention(Documented):
             at = token_positions(q, k, start, (positions, key_positions), cache, kind, self.backend)
             at = at._replace(is_one_sequence=is_one_sequence or at.is_one_length(q))
             self.check_order(causal)
-            q, k = self._rotate(q, k, at, part.of_keys)
+            if self.rotary is not None and not self.rotates_in_attention:
+                q, k = rotate_heads(self.rotary, (q, k), at, part.of_keys, cos_sin)
+            elif cos_sin is not None:
+                raise ValueError(rotates_no_rows(self.position))
             if self.query_scale is not None:
                 options = {} if part.of_queries is None else {"heads": part.of_queries}
                 q = self.scaling(q, start=at.start, positions=at.positions, **options)
@@ -303,25 +310,6 @@ class MultiHeadAttention(Documented):
         parts = {"rotary": self.rotary, "scoring": self.scoring, "scaling": self.scaling}
         held = {name: part for name, part in parts.items() if part is not None}
         return {f"{name}.{parameter}" for name, part in held.items() for parameter in part.no_weight_decay()}
-
-    def _rotate(self, q: Tensor, k: Tensor, at: TokenPositions, part: Heads | None) -> tuple[Tensor, Tensor]:
-        """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length."""
-        if self.rotary is None or self.rotates_in_attention:
-            return q, k
-        limit = self.rotary.encoding.max_seq_len
-        options: dict[str, Any] = {"seq_axis": -2}
-        if limit is not None and at.seq_len > limit:
-            options["seq_len"] = at.seq_len
-        if part is not None and self.rotary.encoding.parameters():
-            options["heads"] = part
-        if at.is_shared:
-            return self.rotary(q, k, start=at.start, positions=at.positions, **options)
-        new_positions = None if at.key_positions is None else at.key_positions[..., at.cached :]
-        of_keys = {"start": at.cached, "positions": new_positions, **options}
-        at_queries = self.rotary(q, start=at.start, positions=at.positions, **options)
-        if self.rotary.encoding.keys_differ:
-            return at_queries, self.rotary(k, k, **of_keys)[1]
-        return at_queries, self.rotary(k, **of_keys)
 
     def check_order(self, is_causal: bool) -> None:
         """Raise if positions are remapped, which hides keys after their query, and the call does not ask for that."""

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._array_api.checks import host_array, is_specialized
+from .._array_api.checks import host_array, is_specialized, is_static, shown
 from .._array_api.namespace import Array, shape_of
 from ..positions.sequences import LIMIT, arange_like, counted_from
 from .backend import Backend, Given, Tensor
+from .heads import Heads
 from .inputs import cached_length, end_of, parse_positions, parse_start
 
 
@@ -132,6 +133,47 @@ def token_positions(
         return TokenPositions(sizes, start, cached, at_queries, at_queries, axes)
     at_keys = parse_positions("key_positions", of_keys, (batch, sizes[2]), axes, backend)
     return TokenPositions(sizes, start, cached, at_queries, at_keys, axes)
+
+
+def rotate_heads(
+    rotary: Any, tokens: tuple[Tensor, Tensor], at: TokenPositions, heads: Heads | None, cos_sin: Any
+) -> tuple[Tensor, Tensor]:
+    """Return queries and new keys, `(batch, heads, length, head_dim)`, rotated for the whole sequence length.
+
+    Args:
+        rotary: the layer that rotates.
+        tokens: queries and keys.
+        at: their positions.
+        heads: those of keys that the process has; None for all.
+        cos_sin: the rows of all tokens, where they are known; else None.
+    """
+    (q, k), limit = tokens, rotary.encoding.max_seq_len
+    options: dict[str, Any] = {"seq_axis": -2}
+    if heads is not None and rotary.encoding.parameters():
+        options["heads"] = heads
+    if cos_sin is not None:
+        _, queries, keys = at.sizes
+        if is_static(queries) and is_static(keys) and queries != keys - at.cached:
+            raise ValueError(
+                "`cos_sin` must be left out where queries are not as many as new keys, "
+                f"got {queries} and {keys - at.cached}."
+            )
+        return rotary(q, k, cos_sin=cos_sin, **options)
+    if limit is not None and at.seq_len > limit:
+        options["seq_len"] = at.seq_len
+    if at.is_shared:
+        return rotary(q, k, start=at.start, positions=at.positions, **options)
+    new_positions = None if at.key_positions is None else at.key_positions[..., at.cached :]
+    of_keys = {"start": at.cached, "positions": new_positions, **options}
+    at_queries = rotary(q, start=at.start, positions=at.positions, **options)
+    if rotary.encoding.keys_differ:
+        return at_queries, rotary(k, k, **of_keys)[1]
+    return at_queries, rotary(k, **of_keys)
+
+
+def rotates_no_rows(position: object) -> str:
+    """Return the message that attention with this position does not rotate by rows that a call gives."""
+    return f"`cos_sin` must be left out where `position` rotates no keys before attention, got {shown(position)}."
 
 
 def array_like(name: str, given: Given, like: Tensor, backend: Backend) -> Tensor:

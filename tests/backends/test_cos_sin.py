@@ -7,6 +7,7 @@ import pytest
 
 from posenc_backends.conformance.cases import golden
 from posenc_core import (
+    Alibi,
     AxialRotary,
     Encoding,
     FoPE,
@@ -20,6 +21,7 @@ from posenc_core import (
     rotate,
 )
 from posenc_core._array_api.namespace import dtype_name
+from posenc_core.layers.base import PROJECTIONS
 
 GOLDEN = golden("rope_models") + golden("scalings")
 SCALING = YaRN(factor=4.0, original_max_position_embeddings=64)
@@ -250,6 +252,26 @@ def test_layers_rotate_by_rows_that_were_looked_up_once(on, to_backend, encoding
     np.testing.assert_array_equal(
         *(on.backend.to_numpy(each) for each in (layer(x, cos_sin=rows), layer(x, positions=at)))
     )
+
+
+@pytest.mark.parametrize("position", [HALF, XPos(head_dim=8, layout="half"), (HALF, Alibi(num_heads=2))], ids=repr)
+def test_blocks_of_attention_rotate_by_the_same_rows(on, to_backend, position):
+    layer, other = (
+        on.testing.with_projections(
+            on.testing.eval_mode(on.backend.MultiHeadAttention(16, 2, position=each)),
+            dict.fromkeys(PROJECTIONS, np.eye(16, dtype=np.float32)),
+        )
+        for each in (position, Alibi(num_heads=2))
+    )
+    x, at = to_backend(np.linspace(-1, 1, 96).reshape(2, 3, 16)), to_backend([[3, 4, 5], [0, 1, 2]])
+    options = {"positions": at, "key_positions": at, "causal": True}
+    rows = layer.rotary.cos_sin(at)
+    got, wanted = layer(x, x, x, **options, cos_sin=rows), layer(x, x, x, **options)
+    np.testing.assert_array_equal(*(on.backend.to_numpy(each) for each in (got, wanted)))
+    with pytest.raises(ValueError, match="`cos_sin` must be left out where queries are not as many as new keys, got 2"):
+        layer(x[:, :2], x, x, cos_sin=rows)
+    with pytest.raises(ValueError, match="`cos_sin` must be left out where `position` rotates no keys before attentio"):
+        other(x, x, x, cos_sin=rows)
 
 
 def test_rows_of_other_tokens_are_refused(on, to_backend):

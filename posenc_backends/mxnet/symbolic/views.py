@@ -90,6 +90,7 @@ class View:
         positions = partial(_positions, axes=self.axes, batch=tokens.sizes[0])
         wrap = {"start": _start, "valid_lens": _lengths, "mask": _mask}
         wrap |= dict.fromkeys(("positions", "query_positions", "key_positions"), positions)
+        wrap["cos_sin"] = partial(_rows, rotary=getattr(self, "rotary", self))
         wrapped = {
             key: wrap[key](given) if key in wrap and given is not None else given for key, given in arguments.items()
         }
@@ -247,6 +248,16 @@ def _positions(given: Any, axes: int, batch: Any) -> SymbolArray:
     symbol = mx.sym.npx.reshape(_integers(given), (*several, -1, -2), reverse=True)
     rows = SymbolArray(zeros((batch, 1)).astype("int32"), (batch, 1), "int32")
     return SymbolArray(symbol, (*several, None, None), "int32") + rows
+
+
+def _rows(given: Any, rotary: Any) -> Any:
+    """Return rows of tables as `(batch or 1, length, pairs)`, with an axis of heads where these have some."""
+    if rotary is None or not isinstance(given, (tuple, list)):
+        return given  # which the core refuses
+    encoding = rotary.encoding
+    heads = () if encoding.table_heads is None else (encoding.table_heads,)
+    sizes = (None, *heads, None, getattr(encoding, "pairs", encoding.head_dim))
+    return tuple([_ranked(row, sizes, "float32") if isinstance(row, Symbol) else row for row in given])
 
 
 def _lengths(given: Any) -> SymbolArray:

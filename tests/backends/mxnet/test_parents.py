@@ -242,6 +242,32 @@ def test_a_graph_has_one_total_sequence_length():
         parent(tokens(1, 1, 3, 8))
 
 
+class Step(gluon.HybridBlock):
+    """A block that looks rows up once, and lets attention and its layer look them up as well."""
+
+    def __init__(self, encoding):
+        super().__init__()
+        self.attention = MultiHeadAttention(8, 2, position=encoding)
+
+    def hybrid_forward(self, F, x, q, positions):  # noqa: N803
+        rope, at = self.attention.rotary, {"positions": positions, "key_positions": positions, "causal": True}
+        rows = rope.cos_sin(positions)
+        rotated = *rope(q, q, cos_sin=rows), rope(q, cos_sin=rows), *rope(q, q, positions=positions)
+        return self.attention(x, x, x, cos_sin=rows, **at), self.attention(x, x, x, **at), *rotated
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", ["rotary", "xpos"])
+def test_rows_that_a_parent_looks_up_once(name, shape):
+    parent = Step(POSITIONS[name])
+    parent.initialize(mx.init.Normal(0.5))
+    parent.hybridize()
+    positions = integers(*np.arange(np.prod(shape)).reshape(shape))
+    attended, wanted, q, k, alone, wanted_q, wanted_k = parent(tokens(2, 3, 8), tokens(2, 2, 3, 4), positions)
+    for got, each in ((attended, wanted), (q, wanted_q), (alone, wanted_q), (k, wanted_k)):
+        np.testing.assert_array_equal(got.asnumpy(), each.asnumpy())
+
+
 class Tables(gluon.HybridBlock):
     """A block that returns cosine and sine of positions."""
 
