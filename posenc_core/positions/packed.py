@@ -49,7 +49,7 @@ def from_cu_seqlens(cu_seqlens: Any, *, length: int | None = None, start: Any = 
     """
     bounds, tokens, index = _sequences(cu_seqlens, length)
     xp, count = namespace_of(bounds), bounds.shape[0] - 1
-    first = as_integer(start)
+    first: Any = as_integer(start)
     if first is None:
         first = as_array_like(as_array("start", start), like=bounds)
         check_numbers("start", first, kinds=("int", "uint"))
@@ -119,7 +119,8 @@ def to_cu_seqlens(positions: Any, *, sequences: int | None = None) -> Any:
         Integers of the library and on the device of `positions`, int64 in NumPy, shape `(sequences + 1,)`.
     Raises:
         TypeError: if `positions` or `sequences` is not made of integers.
-        ValueError: if there are no positions, they have more than two axes, or `sequences` is neither given nor known.
+        ValueError: if there are no positions, they have more than two axes, or `sequences` is neither given nor known,
+            or in NumPy less than their number.
 
     >>> to_cu_seqlens([[0, 1, 2, 0, 1], [0, 1, 2, 3, 4]])
     array([ 0,  3,  5, 10])
@@ -133,9 +134,12 @@ def to_cu_seqlens(positions: Any, *, sequences: int | None = None) -> Any:
         counts = ids[:, -1] + 1
         before = xp.astype(xp.cumulative_sum(counts, axis=0), ids.dtype) - counts
         ids = xp.reshape(ids + xp.expand_dims(before, axis=-1), (-1,))
-    count = (
-        _read("sequences", ids[-1]) + 1 if sequences is None else check_integer("sequences", sequences, maximum=LIMIT)
-    )
+    count = 0 if sequences is None else check_integer("sequences", sequences, maximum=LIMIT)
+    if sequences is None or isinstance(ids, np.ndarray):
+        known = _read("sequences", ids[-1]) + 1
+        if sequences is not None and count < known:
+            raise ValueError(f"`sequences` must be at least the {known} that there are, got {sequences}.")
+        count = count or known
     numbers = xp.astype(arange_like(count, like=ids), ids.dtype)
     return xp.concat([xp.zeros_like(ids[:1]), _last_below(ids, numbers) + 1], axis=0)
 

@@ -269,7 +269,7 @@ def test_blocks_of_attention_rotate_by_the_same_rows(on, to_backend, position):
     got, wanted = layer(x, x, x, **options, cos_sin=rows), layer(x, x, x, **options)
     np.testing.assert_array_equal(*(on.backend.to_numpy(each) for each in (got, wanted)))
     with pytest.raises(ValueError, match="`cos_sin` must be left out where queries are not as many as new keys, got 2"):
-        layer(x[:, :2], x, x, cos_sin=rows)
+        layer(x[:, :2, :], x, x, cos_sin=rows)
     with pytest.raises(ValueError, match="`cos_sin` must be left out where `position` rotates no keys before attentio"):
         other(x, x, x, cos_sin=rows)
 
