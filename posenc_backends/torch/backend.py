@@ -56,6 +56,8 @@ class TorchBackend(Backend):
             array = array.full_tensor() if is_distributed(array) else array
             array = array.wait() if is_arriving(array) else array
         with torch._C._DisableFuncTorch():  # derivatives of `torch.func` wrap what is detached anew
+            if array.is_cpu and not array.is_floating_point():
+                return array.numpy()
             tensor = array.detach().cpu()
             return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,8 +150,9 @@ class TableLayer(BaseLayer):
             check_positions("positions", positions, (length,), batch)
             return self.backend.eager((other or self.encoding).traced_rows, positions)
         host = host_values(positions, self.backend)
-        known = host is not None and type(length) is int and (host.ndim == 1 or type(batch) is int)
-        if not known or host.shape not in ((length,), (batch, length)):
+        given = () if host is None else host.shape
+        known = type(length) is int and (len(given) == 1 or type(batch) is int)
+        if not known or given not in ((length,), (batch, length)):
             check_positions("positions", positions if host is None else host, (length,), batch)
         if host is None:
             return self._rows_at_traced(positions, other)
@@ -170,8 +172,8 @@ class TableLayer(BaseLayer):
         tables = self._reserve(x, int(last) + 1, positions.size) if in_table else None
         if tables is None:
             return self._computed(x, positions, other)
-        indices = self.backend.from_numpy(positions.astype(np.int32), like=tables[0])
-        return self.backend.hoist(_take, indices, *tables)
+        indices = self.backend.from_numpy(positions.reshape(-1).astype(np.int32), like=tables[0])
+        return self.backend.hoist(partial(_take_rows, positions.shape), indices, *tables)
 
     def _rows_at_traced(self, positions: Given, other: Tabular | None) -> tuple[Tensor, ...]:
         """Return the rows of traced positions; NaN where the table has none."""
@@ -345,6 +347,13 @@ def _by_angle(derivatives: Host, speeds: Host) -> Host:
     along = sum(own * np.sign(speed) for own, speed in zip(derivatives, speeds, strict=True))
     speed = np.abs(speeds).sum(axis=0)
     return np.divide(along, speed, out=np.zeros_like(along, np.float64), where=speed > 0)
+
+
+def _take_rows(shape: tuple[int, ...], positions: Array, *tables: Array) -> tuple[Array, ...]:
+    """Return `table[positions]` of each table; positions of this shape lie in one axis."""
+    xp = namespace_of(positions)
+    taken = [xp.take(table, positions, axis=0) for table in tables]
+    return tuple([rows if len(shape) == 1 else xp.reshape(rows, (*shape, *rows.shape[1:])) for rows in taken])
 
 
 def _take(positions: Array, *tables: Array) -> tuple[Array, ...]:
