@@ -32,6 +32,9 @@ def work(rank, file, count, folder):
     from torch import distributed
 
     torch.set_num_threads(1)
+    ranks, sizes = dict.fromkeys(("RANK", "LOCAL_RANK"), rank), dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), count)
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 0}  # which nobody connects to: there is a group already
+    os.environ |= {name: str(value) for name, value in (ranks | sizes | address).items()}  # for engines
     store, late = f"file://{folder}/store", timedelta(seconds=100)
     distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=count, timeout=late)
     mesh = distributed.init_device_mesh("cpu", (count,), mesh_dim_names=("processes",))
