@@ -113,3 +113,12 @@ def test_weights_are_named_by_their_part_and_take_initializers():
         kernels = [to_numpy(part.kernel.value) for part in (made.W_q, made.W_k, made.W_v, made.W_o)]
         assert min(np.abs(kernel - kernels[0]).max() for kernel in kernels[1:]) > 1
         np.testing.assert_array_equal(to_numpy(made.W_o.bias.value), np.ones(8))
+
+
+def test_tensors_of_keras_2_are_refused_in_a_sentence():
+    class KerasTensor:
+        __module__ = "tf_keras.src.engine.keras_tensor"
+        shape, dtype = (2, 3, 8), "float32"
+
+    with pytest.raises(TypeError, match="Tokens must be of Keras 3, got a KerasTensor of tf_keras, Keras 2; make the"):
+        PositionalEncoding(8)(KerasTensor())
