@@ -61,7 +61,18 @@ ONCE = (  # in one environment only
     "jax/test_equinox", "jax/test_flax", "jax/test_modes", "jax/test_scoreboard",
 )  # fmt: skip
 FIRST = {  # in the first environment, and in the others by `slow`: what they test is the same in all
-    "jax": ("compilation", "experiment", "growth", "kernel", "pages", "saving", "sharding", "training", "workers"),
+    "jax": (
+        "compilation",
+        "distributed",
+        "experiment",
+        "growth",
+        "kernel",
+        "pages",
+        "saving",
+        "sharding",
+        "training",
+        "workers",
+    ),
     "keras": ("precision", "sharing", "state"),
 }
 TABLES = "tests/core/test_tables.py::test_big_tables_have_the_same_bytes_everywhere"  # with any NumPy
