@@ -50,6 +50,7 @@ WITNESSES = {
     "SegmentBias": lambda other: TABLE[0, 5] if other else TABLE[0, 2],  # whether the key has the segment of the query
     "ResiduePairs": lambda other: TABLE[1, 8 if other else 3],  # whether two residues have the same chain
     "ProjectedSinusoidBias": lambda other: sinusoids([0.5, other]) @ TABLE[:2].ravel()[:8],  # the height of a box
+    "TileEncoding": lambda other: TABLE[other, 5],  # whether the image is as wide as it is high
     "BoxBias": lambda other: perceptron([0.5 - other, 0.5 + other]),  # the width of a box
 }
 

@@ -87,6 +87,11 @@ def _count_tubelets(config: Config) -> int:
     return side // size(config, "tubelet_size.1") * (side // size(config, "tubelet_size.2"))
 
 
+def _count_shapes(config: Config) -> int:
+    """Return the number of shapes of images, and one for padding."""
+    return 1 + len(config.get("supported_aspect_ratios") or range(8))
+
+
 def _count_in_stage(config: Config, stage: int) -> int:
     """Return the number of patches of a stage of a pyramid, after the class token in the last."""
     side = size(config, "image_size") // (2 ** (stage + 1) if stage else 1)
@@ -156,10 +161,11 @@ _TABLE: dict[str, Facts] = {
     ),
     "mllama_vision_model": (
         Patches(),
-        Table("tiles", lambda c: 1 + len(c.get("supported_aspect_ratios") or range(8)), "max_num_tiles * hidden_size"),
+        Table("tiles", _count_shapes, "max_num_tiles * hidden_size"),
+        Lack("a learned row for each patch of each tile, by the shape of the image", "TileEncoding"),
         Note(
-            "rows of patches are multiplied by 1 - tanh(gate), those of each tile's patches, `tile_embedding`, and of "
-            "tiles by tanh(gate); the row of a tile is that of the shape of the image"
+            "rows of patches are multiplied by 1 - tanh(gate), those of tiles by tanh(gate); an image of each shape "
+            "has a row for all of its tiles"
         ),
     ),
     # Sinusoids.

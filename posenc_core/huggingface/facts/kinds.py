@@ -195,17 +195,18 @@ class Table(NamedTuple):
     Attributes:
         name: what has these rows.
         rows: the number of rows of a config.
-        dim: the number of columns, times `parts`.
+        dim: the number of columns, times `parts`, or a formula for it.
         parts: the number of tables that stand side by side.
     """
 
     name: str
     rows: Callable[[Config], int]
-    dim: Size = "hidden_size"
+    dim: Size | Callable[[Config], int] = "hidden_size"
     parts: int = 1
 
     def read(self, config: Config) -> Found:
-        encoding = Learned(dim=size(config, self.dim) // self.parts, length=self.rows(config))
+        columns = self.dim(config) if callable(self.dim) else size(config, self.dim)
+        encoding = Learned(dim=columns // self.parts, length=self.rows(config))
         return {"additive": ((self.name, encoding),)}
 
 

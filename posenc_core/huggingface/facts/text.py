@@ -129,9 +129,14 @@ _TABLE: dict[str, Facts] = {
     "lilt": (
         _PADDED,
         *(Table(rows.name, lambda c: size(c, "max_2d_position_embeddings"), parts=6) for rows in _BOXES),
+        Table(
+            "tokens in the second stream",
+            lambda c: size(c, "max_position_embeddings"),
+            lambda c: size(c, "hidden_size") // size(c, ("channel_shrink_ratio", 4)),
+        ),
         Note(
-            "rows of a box, x and y of its two corners, its height and width, stand side by side and are projected; "
-            "the second stream adds rows of tokens of its own, `box_position_embeddings`"
+            "rows of a box, x and y of its two corners, its height and width, stand side by side and are projected in "
+            "the second stream, whose tokens count from the same row as those of the first"
         ),
     ),
     # Learned rows in an encoder and a decoder.
