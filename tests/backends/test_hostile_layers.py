@@ -45,7 +45,7 @@ CALLED = {
     "MultiHeadAttention": {
         "queries": TOKENS, "keys": TOKENS, "values": TOKENS, "valid_lens": np.array([2]), "start": 0,
         "positions": ROW, "key_positions": ROW, "mask": np.ones((3, 3), bool), "causal": True, "cache": (),
-        "weights": True, "heads": range(2),
+        "weights": True, "heads": range(2), "cos_sin": (np.ones((3, 2)), np.zeros((3, 2))),
     },
 }  # fmt: skip
 METHODS = {
