@@ -1,6 +1,10 @@
-"""Compile the kernel for a GPU without one, and print as JSON what each variant is made of.
+"""Compile the kernel for GPUs without one, and print as JSON what the machine code of each variant is made of.
 
-A process of its own, as `TRITON_INTERPRET=1` replaces the compiler.
+    python tests/gpu/ahead.py [--all]
+
+A process of its own, as `TRITON_INTERPRET=1` replaces the compiler. What is compiled is what a launch would compile:
+its plan is made for tensors without memory, 32 heads of queries and 8 of keys. With `--all`, for all widths, layouts
+and orders of axes, as a table in Markdown.
 """
 
 import itertools
@@ -8,70 +12,204 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from posenc_backends.torch.rotation.spec import RotationSpec, Rows
 from posenc_backends.torch.rotation.triton_kernel import rotate_kernel
+from posenc_backends.torch.rotation.triton_launch import OPTIONS, THREADS, plan_of
+from posenc_core.rotation import pairing_of
 
-HOPPER, AMPERE, TURING = (GPUTarget("cuda", level, 32) for level in (90, 80, 75))
-TYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
-LAYOUTS = (("half", "half"), ("interleaved", "interleaved"), ("interleaved", "half"), ("half", "interleaved"))
+TARGETS = {f"sm_{level}": GPUTarget("cuda", level, 32) for level in (75, 80, 90, 100)} | {
+    "gfx942": GPUTarget("hip", "gfx942", 64)
+}
+TYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "float64": "fp64", "int32": "i32", "int64": "i64"}
+LAYOUTS = ("half", "interleaved", "interleaved_to_half")
 FINDS = ("rows", "positions", "starts", "packed", "axes")
-ONES = ("q_channel", "q_out_channel", "k_channel", "k_out_channel", "cos_column", "sin_column")
-NOT_SPECIALIZED = ("q_heads", "k_heads", "tokens", "length", "num_bounds")
+WIDTHS = (64, 72, 80, 96, 128, 192, 256)
+TOKENS, ROWS, HEADS = 4096, 8192, (32, 8)
 DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 
 
-def compiled(target, dtype, layout, find, placement, back):
-    """Compile for contiguous channels and strides that 16 divides: 128 channels, or 160 of which 128 rotate."""
-    width = 128 if placement == "lead" else 160
-    constants = dict.fromkeys(ONES, 1) | {
-        "FIND": "positions" if find == "axes" else find, "HAS_AXES": find == "axes", "BACK": back, "BOTH": True,
-        "WIDTH": width, "PAIRS": 64, "BLOCKS": 1, "PLACEMENT": placement, "SPLIT": layout[0], "JOIN": layout[1],
-        "TOKENS": 8, "HEADS": 4, "COLUMNS": 64, "REST": width - 128, "BY_BITS": False,
-    }  # fmt: skip
-    pointers = dict.fromkeys(("q", "q_out", "k", "k_out"), f"*{TYPES[dtype]}")
-    pointers |= {"cos": "*fp32", "sin": "*fp32", "given": "*i32", "axes": "*i64"}
-    names = rotate_kernel.arg_names
-    signature = {name: "constexpr" if name in constants else pointers.get(name, "i32") for name in names}
-    divisible = [i for i, name in enumerate(names) if name not in constants and name not in NOT_SPECIALIZED]
+@dataclass(frozen=True)
+class Variant:
+    """What is compiled: `order` has the axes as they lie in memory, heads (H) before tokens (S) or behind them."""
+
+    target: str = "sm_90"
+    dtype: str = "bfloat16"
+    layout: str = "half"
+    width: int = 128
+    find: str = "rows"
+    placement: str = "lead"
+    back: bool = False
+    order: str = "BSHD"
+    tokens: int = TOKENS
+    tables: str = "float32"
+
+
+def compiled(variant):
+    """Return the compiled kernel, and how many channels a thread rotates."""
+    pairs = variant.width // 2 if variant.placement == "lead" else 64
+
+    def empty(*sizes, dtype):
+        return torch.empty(sizes, dtype=getattr(torch, dtype), device="meta")
+
+    def tokens(heads):
+        if variant.order == "BHSD":
+            return empty(1, heads, variant.tokens, variant.width, dtype=variant.dtype)
+        return empty(1, variant.tokens, heads, variant.width, dtype=variant.dtype).transpose(1, 2)
+
+    q, k = map(tokens, HEADS)
+    cos = sin = empty(ROWS, pairs, dtype=variant.tables)
+    sizes = {"rows": None, "starts": (1,), "packed": (9,), "axes": (3, 1, variant.tokens)}
+    sizes = sizes.get(variant.find, (1, 1, variant.tokens))
+    given = None if sizes is None else empty(*sizes, dtype="int32")
+    axes = empty(pairs, dtype="int64") if variant.find == "axes" else None
+    rows = Rows("positions" if axes is not None else variant.find, given, axes)
+    pairing = pairing_of(variant.layout, variant.placement)
+    spec = RotationSpec(pairing.inverse if variant.back else pairing, variant.back, -2)
+    plan = plan_of([(q, torch.empty_like(q)), (k, torch.empty_like(k))], (cos, sin), rows, spec)
+    values = dict(zip(rotate_kernel.arg_names, (q, q, k, k, cos, sin, given, axes, 0, *plan.numbers), strict=True))
+    fixed = {param.name for param in rotate_kernel.params if param.is_constexpr}
+    ones = {param.name for param in rotate_kernel.params if not param.do_not_specialize}
+    constants = {
+        name: value
+        for name, value in values.items()
+        if value is None or name in fixed or (name in ones and type(value) is int and value == 1)
+    }
+    tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+    pointers = {name: "*" + TYPES[str(x.dtype).removeprefix("torch.")] for name, x in tensors.items()}
+    names, target = [*values], TARGETS[variant.target]
     source = ASTSource(
         rotate_kernel,
-        signature,
+        {name: "constexpr" if name in constants else pointers.get(name, "i32") for name in names},
         {(names.index(name),): value for name, value in constants.items()},
-        {(i,): [["tt.divisibility", 16]] for i in divisible},
+        {(names.index(name),): [["tt.divisibility", 16]] for name in tensors},
     )
-    return triton.compile(source, target=target, options={"enable_fp_fusion": False, "num_warps": 4})
+    options = OPTIONS
+    if target.backend == "hip":
+        options = {"enable_fp_fusion": False, "num_warps": THREADS // target.warp_size}
+    tile = values["TOKENS"] * values["HEADS"] * values["REPEATS"]
+    return triton.compile(source, target=target, options=options), 2 * pairs * tile / THREADS
 
 
-def variants():
-    """Yield all layouts in all dtypes, then all other choices once."""
-    for dtype, layout in itertools.product(TYPES, LAYOUTS):
-        yield HOPPER, dtype, layout, "positions", "lead", False
-    for find, placement in itertools.zip_longest(FINDS, ("trail", "spread"), fillvalue="lead"):
-        yield AMPERE, "bfloat16", ("half", "half"), find, placement, True
-    yield TURING, "float16", ("half", "half"), "positions", "lead", False
-
-
-def described(kernel, folder):
-    """Return the instructions that matter of a compiled kernel."""
-    folder.joinpath("cubin").write_bytes(kernel.asm["cubin"])
-    machine = subprocess.run([DISASSEMBLER, "-sass", folder / "cubin"], capture_output=True, text=True, check=True)
-    ptx, ttir = kernel.asm["ptx"], kernel.asm["ttir"]
+def described(variant, folder):
+    """Return what matters of the machine code."""
+    kernel, channels = compiled(variant)
+    of_target = _described_amd(kernel) if "amdgcn" in kernel.asm else _described_nvidia(kernel, folder)
+    instructions, ttir = of_target.pop("instructions"), kernel.asm["ttir"]
     return {
-        "fused": re.findall(r"\bfma\.\S+f(?:32|64)\S*", ptx) + re.findall(r"\b[FD]FMA\b", machine.stdout),
-        "products": len(re.findall(r"\bmul\.(?:rn\.)?f(?:32|64)", ptx)),
+        **of_target,
+        "per channel": round(instructions / channels, 1),
         "offsets": sorted(set(re.findall(r"tt\.addptr .*?(i\d+)>?(?: loc.*)?$", ttir, re.MULTILINE))),
-        "narrow_products": re.findall(r"arith\.muli .*\bi32\b.*", ttir),
-        "roundings": sorted(set(re.findall(r"\bcvt\.\S+\.(?:bf16|bf16x2|f16|f16x2)\.f32", ptx))),
-        "spilled": re.findall(r"\b(?:LDL|STL)\S*", machine.stdout),
-        "widest_store": max(map(int, re.findall(r"st\.global\.v(\d)", ptx)), default=1),
+        # whatever is multiplied by a number that is known is an index within a tile, or below 2**31
+        "narrow products": re.findall(r"arith\.muli %\w+, %(?!c\d+_i32)\w+ : (?:tensor<\w+x)?i32\b", ttir),
     }
 
 
+def _described_nvidia(kernel, folder):
+    cubin, ptx = Path(folder, "cubin"), kernel.asm["ptx"]
+    cubin.write_bytes(kernel.asm["cubin"])
+    command = [DISASSEMBLER, "-sass", "-res-usage", cubin]
+    machine = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = re.findall(r"^\s+/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\w+\s+)?(\S+)", machine, re.MULTILINE)
+    lines = lines[: max(i for i, line in enumerate(lines) if line.startswith("EXIT")) + 1]
+    memory = [line for line in lines if re.match("LDG|STG", line)]
+    sizes = [int((re.findall(r"\.[US]?(8|16|64|128)\b", line) or [32])[0]) // 8 for line in memory]
+    kinds = ["load" if line.startswith("LDG") else "other" for line in lines if re.match("LDG|STG|FMUL|DMUL", line)]
+    return {
+        "registers": int(re.findall(r"REG:(\d+)", machine)[0]),
+        "spilled": [line for line in lines if re.match("LDL|STL", line)],
+        "barriers": sum(line.startswith("BAR") for line in lines),
+        "accesses": dict(Counter(f"{line[:3].lower()} {size}" for line, size in zip(memory, sizes, strict=True))),
+        "waves": sum(kind == "load" for kind, _ in itertools.groupby(kinds)),
+        "instructions": len(lines),
+        "fused": re.findall(r"\bfma\.\S+f(?:32|64)\S*", ptx) + [line for line in lines if re.match("[FD]FMA", line)],
+        "products": len(re.findall(r"\bmul\.(?:rn\.)?f(?:32|64)", ptx)),
+        "roundings": sorted(set(re.findall(r"\bcvt\.\S+\.(?:bf16|bf16x2|f16|f16x2)\.f32", ptx))),
+    }
+
+
+def _described_amd(kernel):
+    code = kernel.asm["amdgcn"]
+    lines = re.findall(r"^\s+([sv]_\w+|global_\w+|buffer_\w+|ds_\w+|flat_\w+)", code, re.MULTILINE)
+    memory = re.findall(r"(?:global|buffer)_(load|store)_(\w+)", code)
+    size = {"dwordx4": 16, "dwordx2": 8, "dword": 4}
+    kinds = ["load" if re.match("(global|buffer)_load", line) else "other"
+             for line in lines if re.match("(global|buffer)_|v_(pk_)?mul_f", line)]  # fmt: skip
+    return {
+        "registers": int(re.findall(r"\.vgpr_count:\s+(\d+)", code)[0]),
+        "spilled": [count for count in re.findall(r"vgpr_spill_count:\s+(\d+)", code) if count != "0"],
+        "barriers": lines.count("s_barrier"),
+        "accesses": dict(Counter(f"{'ldg' if kind == 'load' else 'stg'} {size.get(w, 2)}" for kind, w in memory)),
+        "waves": sum(kind == "load" for kind, _ in itertools.groupby(kinds)),
+        "instructions": len(lines),
+        "fused": re.findall(r"\bv_(?:pk_)?(?:fma|mac|fmac)\w*f(?:32|64)\b", code),
+        "products": len(re.findall(r"\bv_(?:pk_)?mul_f(?:32|64)", code)),
+        "roundings": [],
+    }
+
+
+def variants():
+    """Yield what the tests look at: each dtype, layout, target, and way to find a row at least once."""
+    first = Variant()
+    for layout, back in itertools.product(LAYOUTS, (False, True)):
+        yield replace(first, layout=layout, back=back)
+    for layout in ("half", "interleaved"):
+        yield replace(first, width=72, layout=layout, order="BHSD")
+    for dtype in ("float16", "float32", "float64"):
+        yield replace(first, dtype=dtype, layout="interleaved")
+    for find, placement in itertools.zip_longest(FINDS[1:], ("trail", "spread"), fillvalue="lead"):
+        yield replace(first, target="sm_80", find=find, placement=placement, width=128 if placement == "lead" else 160)
+    yield replace(first, target="sm_75", dtype="float16", find="positions")
+    yield replace(first, target="sm_100", tokens=1)
+    yield replace(first, target="gfx942", tables="bfloat16")
+
+
+def all_variants():
+    """Yield what the page shows: all widths, layouts and orders, and each way to find a row, on all devices."""
+    for width, layout, order in itertools.product(WIDTHS, LAYOUTS, ("BSHD", "BHSD")):
+        yield Variant(width=width, layout=layout, order=order)
+    for target, layout, back in itertools.product(("sm_80", "sm_100", "gfx942"), LAYOUTS, (False, True)):
+        yield Variant(target, layout=layout, back=back)
+        yield Variant(target, layout=layout, back=back, width=72)
+    for target, find in itertools.product(("sm_80", "sm_90", "sm_100", "gfx942"), FINDS[1:]):
+        yield Variant(target, find=find)
+    for dtype, layout in itertools.product(("float16", "float32", "float64"), LAYOUTS):
+        yield Variant(dtype=dtype, layout=layout)
+    yield Variant(tokens=1)
+    yield Variant(tables="bfloat16")
+
+
+def rows():
+    """Yield the lines of a table of all variants in Markdown."""
+    heads = ("variant", "registers", "barriers", "accesses, bytes", "waves", "instructions per channel")
+    yield from ("| " + " | ".join(heads) + " |", "|---" * len(heads) + "|")
+    with tempfile.TemporaryDirectory() as folder:
+        for one in all_variants():
+            found, usual = described(one, folder), asdict(Variant())
+            name = ", ".join(str(value) for key, value in asdict(one).items() if value != usual[key]) or "usual"
+            accesses = ", ".join(f"{count} × {kind}" for kind, count in found["accesses"].items())
+            numbers = found["registers"], found["barriers"], accesses, found["waves"], found["per channel"]
+            yield "| " + " | ".join(map(str, (name, *numbers))) + " |" + " SPILLED" * bool(found["spilled"])
+
+
+def main():
+    """Print what the variants are made of: as JSON, or as a table of all of them."""
+    if sys.argv[1:] == ["--all"]:
+        for row in rows():
+            print(row, flush=True)  # noqa: T201
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps([[asdict(one), described(one, folder)] for one in variants()]))  # noqa: T201
+
+
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    print(json.dumps([["/".join(map(str, one)), described(compiled(*one), folder)] for one in variants()]))  # noqa: T201
+    main()

@@ -14,10 +14,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
     """What each variant of the kernel is made of, compiled by the Triton that is installed."""
-    folder = tmp_path_factory.mktemp("compiled")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, str(Path(__file__).with_name("ahead.py")), str(folder)]
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(Path(__file__).with_name("ahead.py"))]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -25,28 +24,43 @@ def kernels(tmp_path_factory):
 
 @pytest.mark.timeout(600)
 def test_all_variants_compile_flash_attention_1734(kernels):
-    """All layouts in all dtypes, and every way to find a row; their products are separate instructions."""
-    assert len(kernels) == 22
-    assert {name: found["products"] for name, found in kernels if not found["products"]} == {}
+    """All layouts and dtypes, and every way to find a row; their products are separate instructions."""
+    assert len(kernels) == 18
+    assert [variant for variant, found in kernels if not found["products"]] == []
 
 
 def test_no_product_is_fused_with_a_sum(kernels):
     """In PTX, and in the machine code that is made of it, which could fuse them later."""
-    assert {name: found["fused"] for name, found in kernels if found["fused"]} == {}
+    assert [(variant, found["fused"]) for variant, found in kernels if found["fused"]] == []
 
 
 def test_addresses_have_64_bits(kernels):
-    assert {name: found["offsets"] for name, found in kernels if found["offsets"] != ["i64"]} == {}
-    assert {name: found["narrow_products"] for name, found in kernels if found["narrow_products"]} == {}
+    assert [variant for variant, found in kernels if found["offsets"] != ["i64"]] == []
+    assert [(variant, found["narrow products"]) for variant, found in kernels if found["narrow products"]] == []
 
 
 def test_half_precision_is_rounded_to_nearest(kernels):
-    for name, found in kernels:
-        assert all(rounding.startswith("cvt.rn.") for rounding in found["roundings"]), name
-        assert bool(found["roundings"]) == ("float16" in name), name  # bfloat16 as well
+    for variant, found in kernels:
+        assert all(rounding.startswith("cvt.rn.") for rounding in found["roundings"]), variant
+        is_half = "float16" in variant["dtype"] and variant["target"] != "gfx942"  # bfloat16 as well
+        assert bool(found["roundings"]) == is_half, variant
 
 
-def test_memory_is_written_in_vectors_and_registers_are_enough(kernels):
-    narrow = {name: found["widest_store"] for name, found in kernels if found["widest_store"] < 2}
-    assert narrow == {}
-    assert {name: found["spilled"] for name, found in kernels if found["spilled"]} == {}
+def test_the_device_waits_once_for_memory_in_wide_accesses(kernels):
+    """No number goes through shared memory, and none is kept in local memory."""
+    for variant, found in kernels:
+        packed = variant["find"] == "packed"  # the rows that were found are handed to other threads
+        assert found["registers"] <= 64, variant
+        assert found["spilled"] == [], variant
+        assert found["barriers"] == (3 if packed else 0), variant
+        widths = [int(access.split()[1]) for access in found["accesses"] if variant["find"] == "rows"]
+        assert all(width >= (4 if variant["dtype"] == "float64" else 8) for width in widths), variant
+        assert found["waves"] == 1, variant
+
+
+def test_instructions_are_few(kernels):
+    """Of the usual call: half precision, whole heads of 128 channels in a long sequence."""
+    usual = {"target": "sm_90", "dtype": "bfloat16", "width": 128, "find": "rows", "tokens": 4096}
+    found = [found["per channel"] for variant, found in kernels if usual.items() <= variant.items()]
+    assert len(found) == 6
+    assert max(found) <= 9

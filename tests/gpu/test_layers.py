@@ -11,6 +11,7 @@ from posenc_backends.conformance.checks import tables
 from posenc_backends.torch import RotaryEmbedding, apply_rotary
 from posenc_backends.torch import backend as arrays
 from posenc_backends.torch.rotation import gpu
+from posenc_backends.torch.rotation.plans import Plans
 from posenc_core import AxialRotary, LearnedRotary, MultimodalRotary, Rotary, XPos, rotate, unrotate
 from posenc_core.encodings import Encoding
 
@@ -122,6 +123,7 @@ def test_the_host_does_not_look_at_a_gpu(launches, alone, monkeypatch, given):  
         expected.same(result, same)
     assert launches == [2, 2]
     monkeypatch.setattr(gpu, "_launched", lambda tokens, outs, *rest: list(outs))  # the interpreter reads numbers
+    monkeypatch.setattr(gpu, "PLANS", Plans())
     with torch.no_grad():
         alone()
         layer(q, k, **given)
@@ -137,6 +139,7 @@ def test_apply_rotary_neither_waits_nor_copies(alone, monkeypatch, form):  # noq
     rows, arguments, _ = expected.arguments_of(form, cos, sin)
     q, k = torch.randn(2, 4, 5, 16).requires_grad_(), torch.randn(2, 1, 5, 16)
     monkeypatch.setattr(gpu, "_launched", lambda tokens, outs, *rest: list(outs))  # the interpreter reads numbers
+    monkeypatch.setattr(gpu, "PLANS", Plans())
     with ExitStack() as stack:
         alone()
         stack.enter_context(torch.no_grad())

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
 from posenc_core._array_api.checks import check_known
-from posenc_core.rotation import Layout, rotate
+from posenc_core.rotation import Layout, pairing_of, rotate
 
 from ..backend import is_traced
-from ..rotation.apply_rotary import apply_rotary
+from ..rotation import gpu
+from ..rotation.apply_rotary import rotate_checked_tokens
 from ..rotation.dynamo import after_compiler
 
 Columns: TypeAlias = Literal["half", "interleaved", "pairs"]
@@ -63,13 +64,26 @@ def apply_rotary_transformers(
             f"`unsqueeze_dim` must be the axis of heads, before or after the length, got {unsqueeze_dim}; "
             f"for tables of shape {tuple(cos.shape)} give {cos.ndim - 2} or {cos.ndim - 1}."
         )
+    if gpu.IS_INTERPRETED or not q.is_cpu:
+        return _rotate_on_device(q, k, cos, sin, heads_axis, layout, columns)
     cos, sin = _one_column_per_pair("cos", cos, columns), _one_column_per_pair("sin", sin, columns)
-    if not q.is_cpu:
-        wide = torch.float64 if q.dtype == cos.dtype == torch.float64 else torch.float32
-        return apply_rotary(q, k, cos.to(wide), sin.to(wide), layout=layout, seq_axis=-5 - heads_axis)
     cos, sin = cos.unsqueeze(heads_axis), sin.unsqueeze(heads_axis)
     rotated = rotate(q, cos, sin, layout=layout)
     return rotated, None if k is None else rotate(k, cos, sin, layout=layout)
+
+
+def _rotate_on_device(
+    q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, heads_axis: int, layout: Layout, columns: Columns
+) -> Any:
+    """Rotate by tables of any dtype and their columns, which the kernel reads where they lie."""
+    call = gpu.PLANS.call((q, k, cos, sin, None, None, None, None, None), layout, columns, repr(heads_axis))
+    found = gpu.PLANS.rotate(call)
+    if found is None:
+        cos, sin = _one_column_per_pair("cos", cos, columns), _one_column_per_pair("sin", sin, columns)
+        if (q.dtype == torch.float64) != (cos.dtype == torch.float64):
+            cos, sin = cos.float(), sin.float()
+        found = rotate_checked_tokens(q, k, (cos, sin), pairing_of(layout), seq_axis=-5 - heads_axis, call=call)
+    return found
 
 
 def _one_column_per_pair(name: str, table: Tensor, columns: Columns) -> Tensor:

@@ -9,7 +9,7 @@ operators of `torch/namespace.py`; all others have its bits, but for compilers, 
     compiled, few tokens, on a CPU                    a formula with fewer guards             compiled.py, dynamo.py
     `jit.trace`, `vmap`, `jvp`, forward mode, exports the formula
     a gradient reaches a table (learned frequencies)  the formula
-    GPU with Triton, eager or compiled                a Triton kernel, `posenc::rotate`       gpu.py, triton_kernel.py
+    GPU with Triton, eager or compiled                a Triton kernel, `posenc::rotate`       gpu.py, triton_launch.py
     GPU without Triton                                the formula
     compiled, a result of 32 MiB or more              the C kernel, `posenc::rotate_large`    custom_op.py
     compiled, interleaved half precision, no AVX-512  the formula, in words of 32 bits        words.py

@@ -11,13 +11,14 @@ from torch import Tensor
 from torch._C import _len_torch_dispatch_stack
 from torch.compiler import is_compiling
 
-from posenc_core._array_api.checks import check_alike, check_floating, check_rank
+from posenc_core._array_api.checks import check_alike, check_floating, check_positions_shape, check_rank
 from posenc_core._array_api.kernels import kernel_for
-from posenc_core.layers.inputs import batch_size, check_positions, sequence_axis
+from posenc_core.layers.inputs import batch_size, sequence_axis
 from posenc_core.rotation import Layout, Pairing, Placement, pairing_of, rotate_checked
 
 from ..distributed import PLAIN, replicate_beside
 from . import gpu
+from .plans import Call
 from .spec import RotationSpec, Rows, aligned_rows, packed_positions, rows_of
 from .words import HALF_PRECISION
 
@@ -79,11 +80,41 @@ def apply_rotary(  # noqa: PLR0913
               [-1., -1.,  1.,  1.],
               [nan, nan, nan, nan]]]])
     """
-    pairing = pairing_of(layout, placement, blocks)
-    if positions is axes is cu_seqlens is out is None and not inverse and seq_axis == -2:
+    pairing, call = pairing_of(layout, placement, blocks), None
+    one: Any = k if q is None else q
+    if gpu.IS_INTERPRETED or (isinstance(one, Tensor) and one.is_cuda):
+        call, rotated = gpu.repeated(
+            (q, k, cos, sin, positions, cu_seqlens), start, out, pairing, axes, inverse, seq_axis
+        )
+    elif positions is axes is cu_seqlens is out is None and not inverse and seq_axis == -2:
         rotated = _rotated_by_kernel(q, k, cos, sin, start, pairing)
-        if rotated is not None:
-            return rotated
+    else:
+        rotated = None
+    if rotated is not None:
+        return rotated
+    given = positions, axes, start, cu_seqlens
+    return rotate_checked_tokens(q, k, (cos, sin), pairing, given, inverse, seq_axis, out, call)
+
+
+def rotate_checked_tokens(  # noqa: PLR0913, PLR0917
+    q: Any,
+    k: Any,
+    tables: tuple[Any, Any],
+    pairing: Pairing,
+    given: tuple[Any, Any, Any, Any] = (None, None, 0, None),
+    inverse: bool = False,
+    seq_axis: int = -2,
+    out: Any = None,
+    call: Call | None = None,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Check the arguments of `apply_rotary`, and rotate.
+
+    Args:
+        q, k, tables, inverse, seq_axis, out: as `apply_rotary` takes them.
+        pairing: its layout, placement and blocks.
+        given: its `positions`, `axes`, `start` and `cu_seqlens`.
+        call: keeps the plan of the launch.
+    """
     tokens: list[Any] = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
     if not tokens:
         raise ValueError("`q` or `k` must be given, got None for both.")
@@ -91,20 +122,20 @@ def apply_rotary(  # noqa: PLR0913
     spec = RotationSpec(pairing, False, axis)
     spec = spec.opposite if inverse else spec
     _check_alike_tokens(tokens, spec.seq_axis)
-    _check_tables(tokens[0], cos, sin, blocks)
+    _check_tables(tokens[0], *tables, pairing.blocks)
     if type(tokens[0]) not in PLAIN:
-        cos, sin = replicate_beside(cos, tokens[0]), replicate_beside(sin, tokens[0])
-    tables, rows = _rows(tokens, (cos, sin), spec.seq_axis, positions, axes, start, cu_seqlens)
-    if cos.dtype in HALF_PRECISION:
-        tables = tuple(rows_of(table, rows, tokens[0].shape[axis]).float() for table in tables)
-        rows = Rows("rows")
+        tables = replicate_beside(tables[0], tokens[0]), replicate_beside(tables[1], tokens[0])
+    rows = _rows(tokens, tables, spec.seq_axis, *given)
     outs = None if out is None else _outs(out, (q, k))
-    if not cos.shape[-1] or not gpu.runs(tokens, *tables):
+    if not tables[0].shape[-1] or not gpu.runs(tokens, *tables):
+        if tables[0].dtype in HALF_PRECISION:
+            tables = tuple(rows_of(table, rows, tokens[0].shape[axis]).float() for table in tables)
+            rows = Rows("rows")
         results: Any = _rotated_by_operators(tokens, tables, rows, spec, outs)
     elif outs is None:
-        results = gpu.rotated(tokens, tables, rows, spec)
+        results = gpu.rotated(tokens, tables, rows, spec, call)
     else:
-        gpu.rotate_into(outs, tokens, tables, rows, spec)
+        gpu.rotate_into(outs, tokens, tables, rows, spec, call)
         results = outs
     results = iter(results)
     return None if q is None else next(results), None if k is None else next(results)
@@ -184,8 +215,8 @@ def _rows(
     axes: Any,
     start: Any,
     cu_seqlens: Any,
-) -> tuple[tuple[Tensor, Tensor], Rows]:
-    """Return the tables, or the slices of them that the tokens have, and how a token finds its row."""
+) -> Rows:
+    """Return how a token finds its row of the tables."""
     length, counted = tokens[0].shape[seq_axis], type(start) is int or isinstance(start, torch.SymInt)
     given = positions is not None, cu_seqlens is not None, not counted or start != 0
     if (given[0] and sum(given) > 1) or (tables[0].ndim == 3 and any(given)):
@@ -197,15 +228,15 @@ def _rows(
     if axes is not None and positions is None:
         raise ValueError("`axes` must be left out without `positions`, `(axes, batch, length)`.")
     if tables[0].ndim == 3:
-        _check_fits("cos", tables[0][..., 0], tokens, seq_axis, length)
-        return tables, Rows("rows")
+        _check_fits("cos", tables[0].shape[:-1], tokens, seq_axis, length)
+        return Rows("rows")
     if not counted or any(given[:2]):
-        return tables, _gathered(tokens, tables[0], seq_axis, positions, axes, start, cu_seqlens)
+        return _gathered(tokens, tables[0], seq_axis, positions, axes, start, cu_seqlens)
     if start < 0 or start + length > tables[0].shape[0]:
         raise ValueError(
             f"`start` must leave {length} tokens within the {tables[0].shape[0]} rows of the tables, got {start}."
         )
-    return (tables[0][start : start + length], tables[1][start : start + length]), Rows("rows")
+    return Rows("rows", start=start)
 
 
 def _gathered(
@@ -224,25 +255,25 @@ def _gathered(
             return Rows("packed", cu_seqlens)
         if not isinstance(start, int | torch.SymInt):
             _check_integers("start", start, tokens[0])
-            check_positions("start", start, (), cu_seqlens.shape[0] - 1)
+            check_positions_shape("start", tuple(start.shape), (), cu_seqlens.shape[0] - 1)
         return Rows("positions", packed_positions(cu_seqlens, length, start)[None, None])
     if positions is None:
         _check_integers("start", start, tokens[0])
-        _check_fits("start", start, tokens, seq_axis)
+        _check_fits("start", start.shape, tokens, seq_axis)
         return Rows("starts", start.reshape(-1))
     _check_integers("positions", positions, tokens[0])
     if axes is None or positions.ndim == 1:
-        _check_fits("positions", positions, tokens, seq_axis, length)
+        _check_fits("positions", positions.shape, tokens, seq_axis, length)
         return Rows("positions", positions[None, None] if positions.ndim == 1 else positions[None])
     found = _axes(axes, table.shape[-1], positions)
-    _check_fits("positions", positions[0], tokens, seq_axis, length)
+    _check_fits("positions", positions.shape[1:], tokens, seq_axis, length)
     return Rows("positions", positions if positions.ndim == 3 else positions[:, None], found)
 
 
-def _check_fits(name: str, given: Tensor, tokens: list[Tensor], seq_axis: int, *tail: int) -> None:
-    """Raise unless `given` has shape `tail`, or that for each batch row of queries and of keys."""
+def _check_fits(name: str, sizes: Sequence[int], tokens: list[Tensor], seq_axis: int, *tail: int) -> None:
+    """Raise unless `sizes` are `tail`, or that for each batch row of queries and of keys."""
     for x in tokens:
-        check_positions(name, given, tail, batch_size(x, seq_axis % x.ndim))
+        check_positions_shape(name, tuple(sizes), tail, batch_size(x, seq_axis % x.ndim))
 
 
 def _axes(axes: Sequence[int], pairs: int, positions: Tensor) -> Tensor:

@@ -16,11 +16,13 @@ from posenc_core.rotation import Pairing, check_sizes, rotate_reference
 
 from ..distributed import PLAIN
 from .compiled import is_eager, is_transformed
+from .plans import Call, Plans
 from .spec import RotationSpec, Rows, aligned_rows
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HAS_TRITON = find_spec("triton") is not None
 IS_INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"  # which runs kernels on the CPU, for tests
+PLANS = Plans()  # of the kernel
 
 
 def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
@@ -69,6 +71,53 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
     return out
 
 
+def repeated(
+    tensors: tuple[Any, ...], start: Any, out: Any, pairing: Pairing, axes: Any, *how: Any
+) -> tuple[Call | None, Any]:
+    """Return a call of `apply_rotary`, and its results if such a one was checked before; None for either.
+
+    Args:
+        tensors: `(q, k, cos, sin, positions, cu_seqlens)`, each of them or None.
+        start, out, axes: as `apply_rotary` takes them.
+        pairing: its layout, placement and blocks.
+        how: `inverse` and `seq_axis`.
+    """
+    is_int = type(start) is int
+    if torch.compiler.is_compiling():
+        return None, None
+    if not (axes is None or type(axes) in {tuple, list}) or not (out is None or type(out) in {tuple, list}):
+        return None, None
+    outs = (None, None) if out is None else tuple(out)
+    if len(outs) != 2 or tuple(map(type, how)) != (bool, int):
+        return None, None
+    call = PLANS.call((*tensors, None if is_int else start, *outs), pairing, axes and repr(axes), *how)  # True is 1
+    return call, PLANS.rotate(call, start if is_int else 0)
+
+
+def rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> Any:
+    """Return `q`, and `k` unless it is None, rotated by consecutive rows of tables; None where they are checked."""
+    start, _ = rows
+    call = PLANS.call((q, k, cos, sin, None, None, None, None, None), pairing, None, False, -2)
+    found = PLANS.rotate(call, start)
+    if found is None:
+        tokens = [q] if k is None else [q, k]
+        if call is None or not _are_rows_of(tokens, cos, sin, rows, pairing) or not runs(tokens, cos, sin):
+            return None
+        spec = RotationSpec(pairing, False, -2)
+        found = rotated(tokens, (cos, sin), Rows("rows", start=start), spec, call)
+    return (found[0],) if k is None else tuple(found)
+
+
+def _are_rows_of(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> bool:
+    """Return whether these rows of tables in float32 are those of the tokens."""
+    q, k, (start, length), sizes = tokens[0], tokens[-1], rows, cos.shape
+    alike = q.dtype == k.dtype and q.device == k.device and q.shape[-2:] == k.shape[-2:] and q.ndim == k.ndim >= 2
+    tables = cos.dtype == sin.dtype == torch.float32 and sin.shape == sizes and cos.device == sin.device == q.device
+    if not alike or not tables or len(sizes) != 2 or length != q.shape[-2] or not 0 <= start <= sizes[0] - length:
+        return False
+    return 0 < 2 * sizes[1] <= q.shape[-1] and sizes[1] % pairing.blocks == 0
+
+
 def _rows_beside(x: Tensor, table: Tensor) -> tuple[Tensor, int] | None:
     """Return the rows `(length, pairs)` or `(batch, length, pairs)` of a table that broadcasts to `x`, and their axis.
 
@@ -83,34 +132,54 @@ def _rows_beside(x: Tensor, table: Tensor) -> tuple[Tensor, int] | None:
     return table.reshape(*[size for size in outer if size != 1], pairs), axes[-1] - 1
 
 
-def rotated(tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec) -> list[Tensor]:
-    """Return queries, keys or both rotated in one launch, in the order of axes in memory that each has."""
+def rotated(
+    tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec, call: Call | None = None
+) -> list[Tensor]:
+    """Return queries, keys or both rotated in one launch, in the order of axes in memory that each has.
+
+    The call keeps the plan, if there is one.
+    """
     followed = torch.is_grad_enabled() and any(x.requires_grad for x in tokens)
     if followed or torch.compiler.is_compiling():
-        return rotate_op(list(tokens), *tables, *rows, *spec.pairing, spec.back, spec.seq_axis)
-    return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec)
+        tables, rows = rows.select(tables, tokens[0].shape[spec.seq_axis])
+        found = rows.find, rows.given, rows.axes
+        return rotate_op(list(tokens), *tables, *found, *spec.pairing, spec.back, spec.seq_axis)
+    return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec, call)
 
 
 def rotate_into(
-    outs: Sequence[Tensor], tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
+    outs: Sequence[Tensor],
+    tokens: Sequence[Tensor],
+    tables: tuple[Tensor, Tensor],
+    rows: Rows,
+    spec: RotationSpec,
+    call: Call | None = None,
 ) -> None:
     """Write queries, keys or both, rotated, to other tensors or in place; nothing may be recorded for a gradient."""
     if torch.compiler.is_compiling() or not _may_write(outs, tokens, (*tables, rows.given, rows.axes), spec.pairing):
         for out, result in zip(outs, rotated(tokens, tables, rows, spec), strict=True):
             out.copy_(result)
         return
-    _launched(tokens, outs, tables, rows, spec)
+    _launched(tokens, outs, tables, rows, spec, call)
     torch.autograd.graph.increment_version(outs)
 
 
 def _launched(
-    tokens: Sequence[Tensor], outs: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
+    tokens: Sequence[Tensor],
+    outs: Sequence[Tensor],
+    tables: tuple[Tensor, Tensor],
+    rows: Rows,
+    spec: RotationSpec,
+    call: Call | None = None,
 ) -> list[Tensor]:
-    from .triton_kernel import launch  # takes half a second
+    from .triton_launch import launch  # takes half a second
 
-    if not launch(list(zip(tokens, outs, strict=True)), tables, rows, spec):  # axes that cannot be seen as one
+    plan = launch(list(zip(tokens, outs, strict=True)), tables, rows, spec)
+    if plan is None:  # axes that cannot be seen as one
         for x, out in zip(tokens, outs, strict=True):
             out.copy_(rotate_reference(x, *aligned_rows(tables, rows, spec, x), spec.pairing))
+    elif call is not None and plan.grid[0]:
+        PLANS.keep(call, plan, tables, rows.given)
     return list(outs)
 
 
@@ -122,8 +191,14 @@ def _launched(
 )
 def rotate_op(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any, *spec: Any) -> Any:
     """Rotate as `rotated` does: an operator that `torch.compile` keeps, with a gradient for tokens."""
-    outs = [torch.empty_like(x) for x in tokens]
-    return _launched(tokens, outs, (cos, sin), Rows(find, given, axes), RotationSpec(Pairing(*spec[:4]), *spec[4:]))
+    both, call = (*tokens, None)[:2], None
+    if axes is None:  # whose numbers are no part of a key
+        call = PLANS.call((*both, cos, sin, given, None, None, None, None), find, *spec)
+        both = PLANS.rotate(call)
+        if both is not None:
+            return [x for x in both if x is not None]
+    outs, pairing = [torch.empty_like(x) for x in tokens], Pairing(*spec[:4])
+    return _launched(tokens, outs, (cos, sin), Rows(find, given, axes), RotationSpec(pairing, *spec[4:]), call)
 
 
 @rotate_op.register_fake

@@ -157,8 +157,8 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor |
 
 
 def _rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: Any, pairing: Pairing) -> Any:
-    if gpu.IS_INTERPRETED:
-        return None
+    if q.is_cuda or gpu.IS_INTERPRETED:
+        return None if rows is None else gpu.rotate_rows(q, k, cos, sin, rows, pairing)
     if is_compiling():
         return None if rows is None else rotate_few_by_rows(q, k, cos, sin, rows, pairing)
     return (_rotate_rows_by_parts if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)

@@ -39,11 +39,13 @@ class Rows(NamedTuple):
         given: int32 or int64, the positions `(axes or 1, batch or 1, tokens)`, the starts `(batch or 1,)`, or the
             bounds of the sequences `(sequences + 1,)`; None for `"rows"`.
         axes: integers, the axis of the positions of each pair, if there are several.
+        start: the row of the first token by `"rows"`.
     """
 
     find: str
     given: Tensor | None = None
     axes: Tensor | None = None
+    start: int = 0
 
     @property
     def strides(self) -> tuple[int, int, int]:
@@ -52,6 +54,13 @@ class Rows(NamedTuple):
             return 0, 0, 0
         steps = tuple(step if size > 1 else 0 for step, size in zip(self.given.stride(), self.given.shape, strict=True))
         return {"starts": (0, *steps, 0), "packed": (0, 0, *steps)}.get(self.find, steps)  # type: ignore[return-value]
+
+    def select(self, tables: tuple[Tensor, Tensor], length: int) -> tuple[tuple[Tensor, Tensor], Rows]:
+        """Return tables of the rows of `length` tokens, if these follow one another, and how a token finds its own."""
+        if self.given is not None or tables[0].ndim == 3:
+            return tables, self
+        rows = slice(self.start, self.start + length)
+        return (tables[0][rows], tables[1][rows]), Rows(self.find)
 
     @property
     def num_bounds(self) -> int:
@@ -63,7 +72,7 @@ def rows_of(table: Tensor, rows: Rows, length: int) -> Tensor:
     """Return the rows of `length` tokens, `(length, pairs)` or `(batch, length, pairs)`; NaN past the table."""
     given, axes = rows.given, rows.axes
     if given is None:
-        return table
+        return rows.select((table, table), length)[0][0]
     token = torch.arange(length, device=table.device)
     if rows.find == "packed":
         positions = packed_positions(given, length)[None]

@@ -1,0 +1,202 @@
+"""Launches of the kernel: which tile a program has, which arguments the kernel, and launching again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import pairwise
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from triton.compiler import CompiledKernel
+
+from posenc_core.rotation import Pairing
+
+from .spec import RotationSpec, Rows
+from .triton_kernel import IS_INTERPRETED, rotate_kernel
+
+THREADS = 128  # of a program
+BYTES = 16  # that a thread reads or writes at once
+READ_AHEAD = 64  # bytes of tokens that a thread reads before it computes
+MOST_REPEATS = 4  # tiles of a program
+MOST = 2**31 - 2**12  # tokens or heads: their indices have 32 bits, with those of the last tile
+REGISTERS = {} if torch.version.hip else {"maxnreg": 64}  # with which ptxas lets all loads begin before it computes
+OPTIONS = {"enable_fp_fusion": False, "num_warps": THREADS // (64 if torch.version.hip else 32), **REGISTERS}
+
+
+class Strided(NamedTuple):
+    """Tokens as the kernel sees them.
+
+    Attributes:
+        batch, heads, tokens: sizes; the heads are all axes that have no part in finding a row.
+        strides: of the batch, the heads, the tokens and the channels, for each of the tensors; 0 along sizes of 1.
+    """
+
+    batch: int
+    heads: int
+    tokens: int
+    strides: tuple[tuple[int, int, int, int], ...]
+
+
+def strided(shared: bool, seq_axis: int, *tensors: Tensor) -> Strided | None:
+    """Return tensors of one shape as the kernel sees them, or None if axes cannot be merged as it needs.
+
+    Args:
+        shared: whether all batch rows have the same rows of the tables: they are heads then.
+        seq_axis: the axis of the tokens.
+        tensors: of one shape, such as the tokens and the result.
+    """
+    sizes, rank = tensors[0].shape, tensors[0].ndim
+    tokens_axis = seq_axis % rank
+    batch_axis = None if shared or rank < 3 else 0 if tokens_axis else 1
+    batch = 1 if batch_axis is None else sizes[batch_axis]
+    others = [axis for axis in range(rank - 1) if axis not in (tokens_axis, batch_axis) and sizes[axis] != 1]
+    merged = []
+    for tensor in tensors:
+        steps = tensor.stride()
+        if any(steps[one] != steps[other] * sizes[other] for one, other in pairwise(others)):
+            return None
+        head = steps[others[-1]] if others else 0
+        of_batch, of_token = steps[batch_axis] if batch > 1 else 0, steps[tokens_axis] if sizes[tokens_axis] > 1 else 0
+        merged.append((of_batch, head, of_token, steps[-1]))
+    return Strided(batch, prod(sizes[axis] for axis in others), sizes[tokens_axis], tuple(merged))
+
+
+class Tile(NamedTuple):
+    """How many numbers of each axis a program has.
+
+    Attributes:
+        tokens, heads: rows of a tile, a power of two each.
+        repeats: how many tiles of further heads a program rotates by the same rows of the tables.
+        columns: pairs, a power of two at least as large as their number.
+    """
+
+    tokens: int
+    heads: int
+    repeats: int
+    columns: int
+
+
+def tile_of(size: int, pairing: Pairing, pairs: int, unit: int, tokens: int, heads: int) -> Tile:
+    """Return a tile in which each thread has the same pairs of tokens, of tables and of results, in one access each.
+
+    Args:
+        size: of a number, in bytes.
+        pairing: which channels are pairs; where both channels of a pair lie side by side, an access has half as many.
+        pairs: the number of pairs.
+        unit: a power of two that divides all strides.
+        tokens, heads: how many there are at most.
+    """
+    are_apart = pairing.split == pairing.join == "half"
+    of_thread = (
+        gcd(BYTES // size, unit, pairs // pairing.blocks) if are_apart else max(1, gcd(BYTES // size, unit) // 2)
+    )
+    columns = _power_of_two(pairs)
+    rows = max(1, of_thread * THREADS // columns)
+    most_tokens, most_heads = min(_power_of_two(tokens), rows), _power_of_two(heads)
+    tile_heads = min(rows // most_tokens, most_heads)
+    repeats = min(max(1, READ_AHEAD // (2 * size * of_thread)), MOST_REPEATS, most_heads // tile_heads)
+    return Tile(most_tokens, tile_heads, repeats if most_tokens == rows else 1, columns)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()
+
+
+class Plan:
+    """A launch, which may be repeated with other tensors of the same shapes, strides, dtypes, devices and alignments.
+
+    Attributes:
+        grid: the number of programs.
+        numbers: the arguments of the kernel after `start`.
+        last_start: the last row of the tables that the first token may have.
+        axes: the axis of the positions of each pair, on the device, if there are several.
+        stays: whether the channels of a pair stay where they are, so that tokens can be rotated in place.
+    """
+
+    def __init__(
+        self, programs: int, numbers: tuple[Any, ...], last_start: int, axes: Tensor | None, stays: bool
+    ) -> None:
+        self.grid, self.numbers, self.last_start, self.axes = (programs, 1, 1), numbers, last_start, axes
+        self.stays = stays
+        self._repeat: Any = None
+
+    def launch(self, *given: Any) -> None:
+        """Launch by Triton's own call, which looks at all arguments, and compiles the kernel for them if need be."""
+        kernel = rotate_kernel[self.grid](*given, *self.numbers, **OPTIONS)
+        if isinstance(kernel, CompiledKernel):
+            self._repeat = kernel[self.grid]
+
+    def repeat(self, *given: Any) -> None:
+        """Launch what was compiled at the first launch: all pointers have to be aligned as they were then."""
+        if self._repeat is None:
+            self.launch(*given)
+        else:
+            self._repeat(*given, *self.numbers)
+
+
+def plan_of(
+    tokens: Sequence[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
+) -> Plan | None:
+    """Return how one launch rotates queries, keys or both; None if their axes do not lie as the kernel needs.
+
+    Args:
+        tokens: one or two pairs of tokens and their result, which may be the same where the layout stays.
+        tables: cosines and sines, `(rows, pairs)` or `(batch or 1, rows, pairs)`; None if their strides differ.
+        rows: which of their rows are those of a token.
+        spec: which channels are pairs, and where the tokens are.
+    """
+    cos, pairing = tables[0], spec.pairing
+    if _table_strides(cos) != _table_strides(tables[1]):
+        return None
+    shared = (cos.ndim == 2 or len(cos) == 1) and rows.strides[1] == 0
+    for merged in (True, False) if shared else (False,):
+        seen = [found for pair in tokens if (found := strided(merged, spec.seq_axis, *pair)) is not None]
+        if len(seen) == len(tokens) and seen[0].batch == seen[-1].batch:
+            break
+    else:
+        return None
+    (x, _), first, second = tokens[0], seen[0], seen[-1]
+    heads, width, pairs = max(first.heads, second.heads), x.shape[-1], cos.shape[-1]
+    if max(heads, first.tokens) > MOST:
+        return None
+    steps = [stride for each in (first, second) for strides in each.strides for stride in strides[:3]]
+    channels = [strides[3] for each in (first, second) for strides in each.strides]
+    *table_steps, table_column = _table_strides(cos)
+    unit, table_unit = gcd(16, *steps), gcd(16, *table_steps)
+    tile = tile_of(x.element_size(), pairing, pairs, unit, first.tokens, heads)
+    head_tiles = sum(-(-each.heads // (tile.heads * tile.repeats)) for each in seen)
+    programs = first.batch * -(-first.tokens // tile.tokens) * head_tiles
+    in_place = all(x.data_ptr() == out.data_ptr() and x.stride() == out.stride() for x, out in tokens)
+    rest = _power_of_two(width - 2 * pairs) if width > 2 * pairs and not in_place else 0
+    numbers = (
+        first.heads, second.heads, first.tokens, cos.shape[-2], rows.num_bounds,
+        *[step // unit for step in steps], *[step // table_unit for step in table_steps], *rows.strides,
+        *channels, table_column,
+        rows.find, rows.axes is not None, spec.back, len(tokens) == 2, first.batch > 1,
+        all(each.heads % (tile.heads * tile.repeats) == 0 for each in seen),
+        width, pairs, pairing.blocks, pairing.placement, pairing.split, pairing.join,
+        *tile, rest, unit, table_unit, IS_INTERPRETED,
+    )  # fmt: skip
+    last = cos.shape[-2] - first.tokens if rows.find == "rows" and cos.ndim == 2 else 0
+    return Plan(programs, numbers, min(last, MOST), rows.axes, pairing.split == pairing.join)
+
+
+def launch(
+    tokens: Sequence[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
+) -> Plan | None:
+    """Rotate queries, keys or both in one launch; return its plan, or None, with nothing done, as `plan_of`."""
+    plan = plan_of(tokens, tables, rows, spec)
+    if plan is not None and plan.grid[0]:
+        x = tokens[0][0]
+        with torch.cuda.device(x.device) if x.is_cuda else nullcontext():
+            plan.launch(*tokens[0], *tokens[-1], *tables, rows.given, rows.axes, rows.start)
+    return plan
+
+
+def _table_strides(table: Tensor) -> tuple[int, int, int]:
+    """Return the strides of the batch, the rows and the columns; 0 for those of one batch row or one row."""
+    batch = table.stride(0) if table.ndim == 3 and len(table) > 1 else 0
+    return batch, table.stride(-2) if table.shape[-2] > 1 else 0, table.stride(-1) if table.shape[-1] > 1 else 1
