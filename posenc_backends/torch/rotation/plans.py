@@ -43,8 +43,8 @@ class Plans:
 
     A key has all that checks of arguments, the choice of the kernel and its compiler look at: of each tensor its class,
     dtype, device, shape, strides, alignment, whether it asks for a gradient, and whether its numbers are to be negated.
-    A call whose key cannot be known has none. What differs between calls of one key, the start and the memory of
-    results, is compared in each.
+    A call whose key cannot be known has none. Two facts differ between calls of one key, the start and the memory
+    of results: each call compares them.
     """
 
     def __init__(self) -> None:

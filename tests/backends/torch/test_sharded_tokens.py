@@ -238,7 +238,7 @@ def add_ring_attention_for_cpus():
 )
 @check
 def attention_in_context_parallel_of_torch(mesh):
-    """Results and summed gradients are those of one process, in the zigzag order of the balanced shards and without."""
+    """Results and summed gradients are those of one process, in the zigzag order of the balanced shards."""
     add_ring_attention_for_cpus()
     for position in (None, Rotary(head_dim=HEAD, layout="half"), LearnedRotary(head_dim=HEAD, layout="half", std=0.1)):
         torch.manual_seed(2)
