@@ -22,7 +22,7 @@ from posenc_core.formats.export import to_gguf
 from posenc_core.formats.gguf_file import read_gguf
 from posenc_core.formats.params import from_params
 from posenc_core.huggingface import load_rope
-from posenc_core.huggingface.config import _shorten_path
+from posenc_core.huggingface.config_file import _shorten_path
 from posenc_core.huggingface.diffusers import diffusers_positions
 from posenc_core.huggingface.facts.kinds import Patches
 from posenc_core.layers.inputs import end_of, is_real, traced_limit
