@@ -34,8 +34,9 @@ def find_part(config: dict[str, Any], part: str | None) -> dict[str, Any]:
     different = [one for index, one in enumerate(found.values()) if one not in list(found.values())[:index]]
     if len(different) != 1:
         names = found or dict.fromkeys(path.rpartition(".")[2] for path in nested)
+        other = "; `load_layers` has the layers that predict more tokens" if part == "mtp" else ""
         raise ValueError(
-            f"`part` must name one nested config, got {shown(part)}: there are {join_names(names) or 'none'}."
+            f"`part` must name one nested config, got {shown(part)}: there are {join_names(names) or 'none'}{other}."
         )
     return different[0]
 

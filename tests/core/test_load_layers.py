@@ -225,6 +225,8 @@ def test_layers_that_predict_more_tokens(config, expected):
         rotated = [0] if expected is None else expected if isinstance(expected, list) else [1] * expected
         wanted = tuple(load_rope(config) if one else None for one in rotated)
         assert load_layers(config, part="mtp") == wanted
+        with rejects(ValueError, "part", "mtp", "`load_layers`"):
+            load_rope(config, part="mtp")
 
 
 def test_layers_of_a_tower():
