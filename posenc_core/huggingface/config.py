@@ -19,7 +19,7 @@ from ..formats.values import quote
 from .config_file import read_config_file
 from .facts.models import MODELS, find_model
 from .facts.records import Model
-from .hub_keys import TRANSLATIONS
+from .hub_keys import translate
 
 ROPES = ("rope_parameters", "rope_scaling")
 BASES = ("rope_theta", "rotary_emb_base", "rotary_embedding_base", "global_rope_theta")
@@ -212,7 +212,7 @@ def _children(part: Any) -> Iterable[Any]:
 
 def _find_text_part(config: dict[str, Any]) -> dict[str, Any]:
     """Return the innermost text config, with the RoPE keys that only the outer configs have."""
-    _check_nested(config := TRANSLATIONS.get(str(config.get("model_type")), dict)(config))
+    _check_nested(config := translate(config))
     _check_spelling(config)
     for name in TEXTS:
         part = config.get(name)

@@ -1,9 +1,4 @@
-"""Keys of the code beside the weights of some models, in those of transformers.
-
-`TRANSLATIONS` has, by `model_type`, a function that takes a config, or one part of it, and returns it with the keys
-that transformers has for the same numbers. It raises TypeError or ValueError if such a number is out of range, or if
-lists of layers contradict each other.
-"""
+"""Keys of the code beside the weights of some models, in those of transformers."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._array_api.checks import check_integer, check_number, check_type, shown
+from .facts.models import find_model
 
 Config = dict[str, Any]
 
@@ -65,19 +61,20 @@ def _scale_base(config: Config) -> Config:
     return config | {"rope_theta": base * factor, "rope_scaling": {"type": "linear", "factor": slower}}
 
 
-def _rename(config: Config) -> Config:
-    """Return the sizes of Kimi's vision tower, which its authors spell otherwise."""
-    return config | {usual: config[key] for key, usual in _KIMI.items() if key in config}
-
-
-_KIMI = {
+SPELLINGS = {  # of Kimi's vision tower
     "init_pos_emb_height": "pos_emb_height", "init_pos_emb_width": "pos_emb_width", "vt_hidden_size": "hidden_size",
     "vt_num_attention_heads": "num_attention_heads", "vt_num_hidden_layers": "num_hidden_layers",
 }  # fmt: skip
-TRANSLATIONS: dict[str, Callable[[Config], Config]] = {
-    "kimi_k25_vision": _rename,
-    "new": _scale_base,
-    "nomic_bert": _start_from_training,
-    "step3p5": _group_by_type,
-    "step3p7": _group_by_type,
-}
+TRANSLATIONS: dict[str | None, Callable[[Config], Config]] = {
+    "base": _scale_base, "layers": _group_by_type, "length": _start_from_training,
+}  # fmt: skip
+
+
+def translate(config: Config) -> Config:
+    """Return a config, or one part of it, with the keys that transformers has for the same numbers.
+
+    Raises:
+        TypeError, ValueError: if such a number is out of range, or lists of layers contradict each other.
+    """
+    config = config | {usual: config[key] for key, usual in SPELLINGS.items() if key in config and usual not in config}
+    return TRANSLATIONS.get(find_model(config).quirks.hub_keys, dict)(config)

@@ -22,7 +22,7 @@ from .facts.models import MODELS, OTHERS
 from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
 from .facts.towers import TOWERS
-from .hub_keys import TRANSLATIONS
+from .hub_keys import translate
 from .indexer import INDEXER
 from .load_layers import group_layers, layers_without
 from .load_query_scale import find_query_scale, layers_with_factor
@@ -175,7 +175,7 @@ def _part(name: str, key: str, config: dict[str, Any]) -> Found:
     own = part.get("model_type")
     older = own == name and default is not None and key not in TEXTS  # has the name of the whole model
     part["model_type"] = default if older or not own else own
-    part = TRANSLATIONS.get(str(part["model_type"]), dict)(part)
+    part = translate(part)
     others = {other for other in PARTS.get(name, {}) if other != key}
     whole = {k: v for k, v in config.items() if k not in others} | {key: part} if key in TEXTS else None
     try:

@@ -8,7 +8,7 @@ from typing import Any
 from .._array_api.checks import shown
 from .config import ROPES, TEXTS, join_names
 from .facts.towers import SUFFIXES, TOWERS
-from .hub_keys import TRANSLATIONS
+from .hub_keys import translate
 
 
 def find_part(config: dict[str, Any], part: str | None) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _walk_parts(config: Mapping[str, Any], outer_type: Any, path: str = "") -> I
             name = str(key)
             own = _add_full_type(value, outer_type) if "vision" in name else dict(value)
             own = {"model_type": outer_type} | own if name in TEXTS else own
-            own = TRANSLATIONS.get(str(own.get("model_type")), dict)(own)
+            own = translate(own)
             backbone = None if is_tower(own) else value.get("backbone_config")
             if name.endswith("_config") or "model_type" in value:
                 yield f"{path}{name}", dict(backbone) if isinstance(backbone, Mapping) else own

@@ -110,8 +110,8 @@ class AttentionBias(BaseLayer):
 
         >>> from posenc_backends.numpy import AttentionBias
         >>> from posenc_core import Alibi
-        >>> AttentionBias(Alibi(num_heads=1)).bias([2], range(3))
-        array([[[-0.0078125 , -0.00390625,  0.        ]]], dtype=float32)
+        >>> AttentionBias(Alibi(num_heads=1)).bias([2], range(2))
+        array([[[-0.0078125 , -0.00390625]]], dtype=float32)
         """
         if self.encoding.uses_content:
             raise TypeError(f"`bias` of {shown(self.encoding)} depends on queries and keys; call the layer with them.")

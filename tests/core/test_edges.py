@@ -96,7 +96,7 @@ def test_the_center_of_xpos_may_lie_as_far_as_a_key():
 
 
 def test_a_backend_may_rotate_queries_and_keys_at_once(monkeypatch):
-    q, k = np.ones((1, 2, 3, 8), np.float32), np.ones((1, 1, 3, 8), np.float32)
+    q, k = np.ones((2, 2, 3, 8), np.float32), np.ones((1, 1, 3, 8), np.float32)  # which no kernel rotates in one call
     for encoding, count in ((p.Rotary(head_dim=8, layout="half"), 1), (p.XPos(head_dim=8, layout="half"), 0)):
         layer, calls = RotaryEmbedding(encoding), []
         expected = layer(q, k, positions=np.array([[0, 2, 3]]))

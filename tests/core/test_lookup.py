@@ -22,6 +22,7 @@ class Traced(TableLayer):
 
     encoding = Sinusoidal(dim=2)
     backend = TracedBackend()
+    auto_expand = True
 
     def __init__(self, xp):
         self.arrays = self.initial_arrays = {"table": xp.asarray(np.arange(8.0).reshape(4, 2))}

@@ -89,7 +89,9 @@ def test_layers_that_multiply_queries():
     inkling = {"model_type": "inkling2_text", "layer_types": ["hybrid_sliding", "hybrid"]}
     assert load_query_scale(inkling, layer_type="hybrid").growth == "log"
     assert load_query_scale(inkling, layer_type="hybrid_sliding") is None
-    assert "in layers of type 'hybrid' alone" in load_position(inkling).notes[0]
+    sizes = {"hidden_size": 512, "num_attention_heads": 8, "swa_num_attention_heads": 8}
+    sizes |= {"rel_extent": 64, "sliding_window_size": 32}
+    assert "in layers of type 'hybrid' alone" in " ".join(load_position(inkling | sizes).notes)
     with rejects(ValueError, "layer_type", "'full'"):
         load_query_scale(llama, layer_type="full")
 

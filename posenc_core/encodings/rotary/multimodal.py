@@ -92,5 +92,5 @@ def sections_that_fit(name: str, sections: tuple[int, ...], pairs: int) -> str:
     """Return the message that sections do not add up, with some in their proportions that do."""
     _, *others = [section * pairs // max(sum(sections), 1) for section in sections]
     fitting = (pairs - sum(others), *others) if sum(sections) else ()
-    hint = f"; {fitting} would" if fitting and min(fitting) >= 0 else ""
+    hint = f"; {fitting} would" if 0 < len(fitting) <= 4 and min(fitting) >= 0 else ""
     return f"`{name}` must add up to the {pairs} pairs that turn, got {shown(tuple(sections))}{hint}."

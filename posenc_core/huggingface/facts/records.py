@@ -181,6 +181,7 @@ class Quirks(NamedTuple):
         needs_base: whether the base is 10000 if `rope_parameters` has none.
         original_length: the original length, unless it stands at the top level.
         bases: the bases of layers, if they do not stand in `rope_parameters`.
+        hub_keys: the translation in `hub_keys` of what only the code beside the weights reads.
     """
 
     elsewhere: bool = False
@@ -193,6 +194,7 @@ class Quirks(NamedTuple):
     needs_base: bool = False
     original_length: int | None = None
     bases: Mapping[str, float] = {}
+    hub_keys: str | None = None
 
 
 class Model(NamedTuple):
