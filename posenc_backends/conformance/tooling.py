@@ -100,7 +100,7 @@ class LayerCase:
         backend, encoding = self.on.backend, self.encoding
         if self.kind == "MultiHeadAttention":
             scale = self.golden_case.get("query_scale")
-            options = {"query_scale": Encoding.from_dict(scale)} if scale else {}
+            options: dict[str, Any] = {"query_scale": Encoding.from_dict(scale)} if scale else {}
             if scale or getattr(encoding, "layer_name", None) == "RotaryEmbedding":  # which have tables
                 options["max_len"] = self._max_len
             layer = backend.MultiHeadAttention(8, 2, position=encoding, **options)
