@@ -44,6 +44,7 @@ class PositionalEncoding(TableLayer):
 
     encoding: Any  # Additive
     combine: Any  # Combine
+    auto_expand: bool
     dropout: Any
     method: ClassVar[str] = "add"
 

@@ -43,6 +43,7 @@ class QueryScaling(TableLayer):
     """
 
     encoding: Any  # QueryEncoding
+    auto_expand: bool
     method: ClassVar[str] = "scale"
 
     def __init__(

@@ -53,6 +53,7 @@ class RotaryEmbedding(TableLayer):
 
     encoding: Any  # QueryKeyEncoding
     seq_axis: int
+    auto_expand: bool
     method: ClassVar[str] = "rotate"
 
     def __init__(
@@ -230,12 +231,15 @@ class RotaryEmbedding(TableLayer):
         encoding = self.encoding if seq_len is None else self.encoding.at(seq_len)
         if encoding.needs_attention:
             raise TypeError(rotates_in_attention(encoding))
-        rows = self.rows_at(positions, dtype, partial(self.rows, seq_axis=-2, encoding=encoding))
-        if columns == "channels":
-            stills = (1.0, 0.0) * (len(rows) // 2)
-            each = zip(rows, stills, strict=True)
-            rows = tuple([per_channel(row, encoding.pairing, encoding.head_dim, still) for row, still in each])
-        return rows
+
+        def look_up(tokens: Tensor, start: Given, positions: Given) -> tuple[Tensor, ...]:
+            rows = self.rows(tokens, start, positions, -2, encoding)
+            if columns == "pairs":
+                return rows
+            each = zip(rows, (1.0, 0.0) * (len(rows) // 2), strict=True)
+            return tuple([per_channel(row, encoding.pairing, encoding.head_dim, still) for row, still in each])
+
+        return self.rows_at(positions, dtype, look_up)
 
     def _check_keys(self, k: Tensor, q: Tensor, seq_axis: int, is_usual: bool) -> None:
         """Raise unless keys have the width of the encoding and the length of queries, which were checked."""

@@ -116,6 +116,11 @@ class Plan:
         stays: whether the channels of a pair stay where they are, so that tokens can be rotated in place.
     """
 
+    grid: tuple[int, int, int]
+    numbers: tuple[Any, ...]
+    last_start: int
+    axes: Tensor | None
+
     def __init__(
         self, programs: int, numbers: tuple[Any, ...], last_start: int, axes: Tensor | None, stays: bool
     ) -> None:
