@@ -57,12 +57,12 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
     if not runs((x,), cos, sin) or (out is not None and (out.shape, out.dtype) != (x.shape, x.dtype)):
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
-    of_cos, of_sin = (_rows_beside(x, table) for table in (cos, sin.expand(cos.shape)))
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    both = (table if table.dtype == torch.float32 else table.to(wide) for table in (cos, sin.expand(cos.shape)))
+    of_cos, of_sin = (_rows_beside(x, table) for table in both)  # of one stride, as one launch needs them
     if of_cos is None or of_sin is None:
         return None
-    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    cos, sin = (rows if rows.dtype == torch.float32 else rows.to(wide) for rows, _ in (of_cos, of_sin))
-    tables, spec = (cos, sin), RotationSpec(pairing, False, of_cos[1])
+    tables, spec = (of_cos[0], of_sin[0]), RotationSpec(pairing, False, of_cos[1])
     if out is None:
         return rotated([x], tables, Rows("rows"), spec)[0]
     if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
