@@ -119,4 +119,6 @@ def test_learned_tables_of_every_model(name):
     tables = dict(position_tables(model))
     if any("`mixture` is the matrix of the checkpoint" in note for part in parts for note in part.notes):
         tables = {name: table for name, table in tables.items() if not name.endswith("positional_embedding")}
+    if any("each offset below `bias_max_distance` has a bucket" in note for part in parts for note in part.notes):
+        tables = {name: table for name, table in tables.items() if not name.endswith("bias_values.weight")}
     assert lacks or not [(name, table) for name, table in tables.items() if not table & shapes]
