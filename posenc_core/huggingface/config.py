@@ -19,7 +19,7 @@ from ..formats.values import quote
 from .config_file import read_config_file
 from .facts.models import MODELS, find_model
 from .facts.records import Model
-from .hub_keys import translate
+from .hub_keys import SPELLINGS, TRANSLATIONS
 
 ROPES = ("rope_parameters", "rope_scaling")
 BASES = ("rope_theta", "rotary_emb_base", "rotary_embedding_base", "global_rope_theta")
@@ -208,6 +208,16 @@ def _children(part: Any) -> Iterable[Any]:
     if isinstance(part, Mapping):
         return [value for _, value in part.items()]
     return part if isinstance(part, list | tuple) else ()
+
+
+def translate(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a config, or one part of it, with the keys that transformers has for the same numbers.
+
+    Raises:
+        TypeError, ValueError: if such a number is out of range, or lists of layers contradict each other.
+    """
+    config = config | {usual: config[key] for key, usual in SPELLINGS.items() if key in config and usual not in config}
+    return TRANSLATIONS.get(find_model(config).quirks.hub_keys, dict)(config)
 
 
 def _find_text_part(config: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._array_api.checks import check_integer, check_number, check_type, shown
-from .facts.models import find_model
 
 Config = dict[str, Any]
 
@@ -68,13 +67,3 @@ SPELLINGS = {  # of Kimi's vision tower
 TRANSLATIONS: dict[str | None, Callable[[Config], Config]] = {
     "base": _scale_base, "layers": _group_by_type, "length": _start_from_training,
 }  # fmt: skip
-
-
-def translate(config: Config) -> Config:
-    """Return a config, or one part of it, with the keys that transformers has for the same numbers.
-
-    Raises:
-        TypeError, ValueError: if such a number is out of range, or lists of layers contradict each other.
-    """
-    config = config | {usual: config[key] for key, usual in SPELLINGS.items() if key in config and usual not in config}
-    return TRANSLATIONS.get(find_model(config).quirks.hub_keys, dict)(config)

@@ -14,7 +14,7 @@ from ..encodings.query_scale import QueryEncoding
 from ..encodings.remapping import DualChunk
 from ..encodings.rotary.base import RotaryEncoding
 from ..encodings.scoring.base import Scoring
-from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set, read
+from .config import TEXTS, contents, is_foreign, is_rotary_key, is_set, read, translate
 from .facts.audio import AUDIO
 from .facts.images import IMAGES
 from .facts.kinds import Axial, Config, Factor, Facts, Found, FourAxes, If, Note, Part, Rope, as_tuple
@@ -22,7 +22,6 @@ from .facts.models import MODELS, OTHERS
 from .facts.parts import PARTS, WHOLES
 from .facts.text import TEXT
 from .facts.towers import TOWERS
-from .hub_keys import translate
 from .indexer import INDEXER
 from .load_layers import group_layers, layers_without
 from .load_query_scale import find_query_scale, layers_with_factor

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .._array_api.checks import shown
-from .config import ROPES, TEXTS, join_names
+from .config import ROPES, TEXTS, join_names, translate
 from .facts.towers import SUFFIXES, TOWERS
-from .hub_keys import translate
 
 
 def find_part(config: dict[str, Any], part: str | None) -> dict[str, Any]:
