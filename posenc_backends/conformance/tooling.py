@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core.encodings import Encoding
+from posenc_core.encodings import Encoding, Tabular
 
 from .errors import (
     CONTRACTED,
@@ -101,7 +101,7 @@ class LayerCase:
         if self.kind == "MultiHeadAttention":
             scale = self.golden_case.get("query_scale")
             options: dict[str, Any] = {"query_scale": Encoding.from_dict(scale)} if scale else {}
-            if scale or getattr(encoding, "layer_name", None) == "RotaryEmbedding":  # which have tables
+            if scale or isinstance(encoding, Tabular):
                 options["max_len"] = self._max_len
             layer = backend.MultiHeadAttention(8, 2, position=encoding, **options)
         elif self.kind == "AttentionBias":

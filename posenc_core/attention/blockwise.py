@@ -147,11 +147,13 @@ def merge_states(*states: tuple[Array, Array]) -> AttentionState:
 
 
 def _online(result: Array, lse: Array) -> OnlineSoftmaxState:
+    """Return a state of attention as online softmax has it: one weight, or none where all keys are hidden."""
     max_score, weights = partial_softmax(namespace_of(lse).expand_dims(lse, axis=-1))
     return OnlineSoftmaxState(max_score, weights, result * weights)
 
 
 def _result_and_lse(q: A, k: A, v: A, additions: Additions, block: int, *, for_merge: bool = False) -> tuple[A, Any]:
+    """Return the result of `attend_by_block` and the log-sum-exp of its scores, after all checks."""
     block = check_integer("block", block)
     check_floating("q", q)
     check_rank("q", q, minimum=2, axes="(..., queries, width)")

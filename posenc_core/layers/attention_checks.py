@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._array_api.checks import check_flag, check_integer, check_type, shown
-from ..encodings import Encoding, QueryEncoding
-from ..encodings.attention_encoding import AttentionEncoding, QueryKeyEncoding
+from ..encodings import Encoding, QueryEncoding, Tabular
+from ..encodings.attention_encoding import AttentionEncoding
 
 
 def check_attention(
@@ -55,7 +55,7 @@ def check_table_options(max_len: int | None, auto_expand: bool, parts: tuple[Any
     """Return whether tables expand; raise for an option of tables where attention makes none of these parts."""
     expands = check_flag("auto_expand", auto_expand)
     given = {"max_len": max_len} if max_len is not None else {} if expands else {"auto_expand": False}
-    if given and not any(isinstance(part, QueryKeyEncoding | QueryEncoding) for part in parts):
+    if given and not any(isinstance(part, Tabular) for part in parts):
         name, value = given.popitem()
         raise ValueError(
             f"`{name}` must be left out where attention makes no tables, as without a rotary encoding, or with its "

@@ -143,8 +143,8 @@ _TABLE: dict[str, Facts] = {
     "phi4_multimodal_audio": (
         Buckets("both", "num_attention_heads", "bias_max_distance * 4", "bias_max_distance * 2"),
         Note(
-            "each offset below `bias_max_distance` has a bucket: those beyond it have the number of the last, which is "
-            "one offset less for keys after the query"
+            "each offset below `bias_max_distance` has a bucket, and the checkpoint its number in the row `offset + "
+            "bias_max_distance`: offsets beyond have that of the last, which is one less for keys after the query"
         ),
     ),
     "gemma3n_audio": (Offsets("conf_attention_context_left", "conf_num_attention_heads", per_head=True), _PROJECTED),

@@ -233,7 +233,7 @@ def add_ring_attention_for_cpus():
 
 @many_devices(
     "PyTorch",
-    "PyTorch's `context_parallel`: `MultiHeadAttention` with rotary positions, and `attend`, forward and backward",
+    "PyTorch's `context_parallel`: `MultiHeadAttention` with rotary positions, forward and backward, `attend` forward",
     line='the positions as one of its `buffers`; `causal="order"`, or `is_causal=True` for `attend`',
 )
 @check
