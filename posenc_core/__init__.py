@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .encodings.write import write_tables as write_tables
     from .layers.backend import Backend as Backend
     from .layers.saved_encodings import allow_change as allow_change
+    from .normalization import normalize_and_rotate as normalize_and_rotate
     from .positions.augmentation import Augmentation as Augmentation
     from .positions.augmentation import augment as augment
     from .positions.augmentation import draw_augmentation as draw_augmentation
@@ -83,6 +84,7 @@ else:  # importing all of them takes longer than importing NumPy
             "encodings.write": "write_tables",
             "layers.backend": "Backend",
             "layers.saved_encodings": "allow_change",
+            "normalization": "normalize_and_rotate",
             "positions.augmentation": "Augmentation augment draw_augmentation",
             "positions.grids": "Multimodal grid left_padded multimodal normalized_grid",
             "positions.packed": "from_cu_seqlens sequence_ids sequence_ids_from_positions to_cu_seqlens",

@@ -67,6 +67,11 @@ CALLS = {
     p.rotate: {
         "x": X, "cos": PAIRS, "sin": PAIRS, "layout": "half", "placement": "lead", "blocks": 1, "out": np.empty_like(X),
     },
+    p.normalize_and_rotate: {
+        "x": X, "cos": PAIRS, "sin": PAIRS, "layout": "half", "weight": np.ones(X.shape[-1], np.float32), "offset": 1.0,
+        "epsilon": 1e-6, "order": "norm_first", "head_axis": None, "placement": "lead", "blocks": 1,
+        "out": np.empty_like(X),
+    },
     p.unrotate: {
         "x": X, "cos": PAIRS, "sin": PAIRS, "layout": "half", "placement": "lead", "blocks": 1, "out": np.empty_like(X),
     },

@@ -18,7 +18,7 @@ FRAMEWORKS = {*posenc_backends.NAMES, "tensorflow", "flax"}
 COMPANIONS = {"flax": "jax"}  # a library on a framework: its modules lie in the framework's folder
 CORE_LAYERS = [  # lowest first: each imports from itself and from those before it
     "_lazy", "_foreign_names", "_array_api", "_calls", "_values", "positions", "tables", "scaling", "rotation",
-    "addition", "attention",
+    "normalization", "addition", "attention",
     "encodings", "layers", "weights", "formats", "huggingface", "analysis", "transformer",
 ]  # fmt: skip
 BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each other only where `NEIGHBOURS` says so
