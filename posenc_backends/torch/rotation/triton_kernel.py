@@ -81,16 +81,16 @@ def _first_channels(here, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.c
 
 
 @triton.jit
-def _copy_rest(x, x_channel, out, out_channel, here, WIDTH: tl.constexpr, PAIRS: tl.constexpr,
-               PLACEMENT: tl.constexpr, LAYOUT: tl.constexpr, REST: tl.constexpr):  # fmt: skip
-    """Copy the channels of no pair."""
+def _rest_channels(here, WIDTH: tl.constexpr, PAIRS: tl.constexpr, PLACEMENT: tl.constexpr, LAYOUT: tl.constexpr,
+                   REST: tl.constexpr):  # fmt: skip
+    """Return the channels of no pair, and where there are any."""
     channel = tl.arange(0, REST)[None, :].to(tl.int64)
     is_still = here & (channel < WIDTH - 2 * PAIRS)
     if PLACEMENT == "lead" or (PLACEMENT == "spread" and LAYOUT == "interleaved"):
         channel += 2 * PAIRS
     elif PLACEMENT == "spread":
         channel += tl.where(channel < WIDTH // 2 - PAIRS, PAIRS, 2 * PAIRS)
-    tl.store(out + channel * out_channel, tl.load(x + channel * x_channel, mask=is_still), mask=is_still)
+    return channel, is_still
 
 
 @triton.jit
@@ -155,6 +155,64 @@ def _tiles(count, SIZE: tl.constexpr):
     return tl.cdiv(count.to(tl.uint32), SIZE)
 
 
+@triton.jit
+def _tile(program, q_heads, k_heads, tokens, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr, TOKENS: tl.constexpr,
+          HEADS: tl.constexpr, REPEATS: tl.constexpr):  # fmt: skip
+    """Return the batch row of a program, the token of each row, whether heads are of `k`, and that of each row."""
+    q_tiles, k_tiles = _tiles(q_heads, HEADS * REPEATS), _tiles(k_heads, HEADS * REPEATS) if BOTH else 0
+    program, head_tiles = program.to(tl.uint32), q_tiles + k_tiles
+    head_tile, token_tile = program % head_tiles, program // head_tiles
+    batch = tl.full((), 0, tl.int64)
+    if HAS_BATCH:
+        token_tiles = _tiles(tokens, TOKENS)
+        batch, token_tile = (token_tile // token_tiles).to(tl.int64), token_tile % token_tiles
+    row = tl.arange(0, TOKENS * HEADS)
+    token_index = token_tile.to(tl.int32) * TOKENS + row // HEADS
+    is_k = head_tile >= q_tiles
+    if BOTH:
+        head_tile = tl.where(is_k, head_tile - q_tiles, head_tile)
+    head_index = head_tile.to(tl.int32) * (HEADS * REPEATS) + row % HEADS
+    return batch, token_index, is_k, head_index
+
+
+@triton.jit
+def _find_tokens(
+    q, q_out, k, k_out, q_heads, k_heads, tokens,
+    q_batch, q_head, q_token, q_out_batch, q_out_head, q_out_token,
+    k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
+    q_channel, q_out_channel, k_channel, k_out_channel,
+    BOTH: tl.constexpr, HAS_BATCH: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
+    UNIT: tl.constexpr,
+):  # fmt: skip
+    """Return which tokens and heads of `q` or `k` this program has, and where their rows and their results begin."""
+    batch, token_index, is_k, head_index = _tile(
+        tl.program_id(0), q_heads, k_heads, tokens, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS
+    )
+    token, is_token = token_index.to(tl.int64), token_index < tokens
+    x, out, heads, x_batch, x_head, x_token = q, q_out, q_heads, q_batch, q_head, q_token
+    out_batch, out_head, out_token, x_channel, out_channel = (
+        q_out_batch,
+        q_out_head,
+        q_out_token,
+        q_channel,
+        q_out_channel,
+    )
+    if BOTH:
+        x, out, heads = tl.where(is_k, k, x), tl.where(is_k, k_out, out), tl.where(is_k, k_heads, heads)
+        x_batch, x_head, x_token = (
+            tl.where(is_k, k_batch, x_batch), tl.where(is_k, k_head, x_head), tl.where(is_k, k_token, x_token)
+        )  # fmt: skip
+        out_batch, out_head, out_token = (
+            tl.where(is_k, k_out_batch, out_batch), tl.where(is_k, k_out_head, out_head),
+            tl.where(is_k, k_out_token, out_token),
+        )  # fmt: skip
+        x_channel, out_channel = tl.where(is_k, k_channel, x_channel), tl.where(is_k, k_out_channel, out_channel)
+    head = head_index.to(tl.int64)
+    x += ((batch * x_batch + token * x_token + head * x_head) * UNIT)[:, None]
+    out += ((batch * out_batch + token * out_token + head * out_head) * UNIT)[:, None]
+    return batch, token, is_token, is_k, head_index, heads, x, out, x_head, out_head, x_channel, out_channel
+
+
 @triton.jit(do_not_specialize=INTEGERS)
 def rotate_kernel(
     q, q_out, k, k_out, cos, sin, given, axes, start, q_heads, k_heads, tokens, length, num_bounds,
@@ -175,42 +233,12 @@ def rotate_kernel(
     all of them, so that wide accesses are known to be aligned. All indices have 64 bits before they are multiplied by
     strides, since tensors have more than 2**31 elements.
     """
-    q_tiles, k_tiles = _tiles(q_heads, HEADS * REPEATS), _tiles(k_heads, HEADS * REPEATS) if BOTH else 0
-    program, head_tiles = tl.program_id(0).to(tl.uint32), q_tiles + k_tiles
-    head_tile, token_tile = program % head_tiles, program // head_tiles
-    batch = tl.full((), 0, tl.int64)
-    if HAS_BATCH:
-        token_tiles = _tiles(tokens, TOKENS)
-        batch, token_tile = (token_tile // token_tiles).to(tl.int64), token_tile % token_tiles
-    row = tl.arange(0, TOKENS * HEADS)
-    token_index = token_tile.to(tl.int32) * TOKENS + row // HEADS
-    token = token_index.to(tl.int64)
-    is_token = token_index < tokens
-
-    x, out, heads, x_batch, x_head, x_token = q, q_out, q_heads, q_batch, q_head, q_token
-    out_batch, out_head, out_token, x_channel, out_channel = (
-        q_out_batch,
-        q_out_head,
-        q_out_token,
-        q_channel,
-        q_out_channel,
-    )
-    if BOTH:
-        is_k = head_tile >= q_tiles
-        head_tile = tl.where(is_k, head_tile - q_tiles, head_tile)
-        x, out, heads = tl.where(is_k, k, x), tl.where(is_k, k_out, out), tl.where(is_k, k_heads, heads)
-        x_batch, x_head, x_token = (
-            tl.where(is_k, k_batch, x_batch), tl.where(is_k, k_head, x_head), tl.where(is_k, k_token, x_token)
-        )  # fmt: skip
-        out_batch, out_head, out_token = (
-            tl.where(is_k, k_out_batch, out_batch), tl.where(is_k, k_out_head, out_head),
-            tl.where(is_k, k_out_token, out_token),
-        )  # fmt: skip
-        x_channel, out_channel = tl.where(is_k, k_channel, x_channel), tl.where(is_k, k_out_channel, out_channel)
-    head_index = head_tile.to(tl.int32) * (HEADS * REPEATS) + row % HEADS
-    head = head_index.to(tl.int64)
-    x += ((batch * x_batch + token * x_token + head * x_head) * UNIT)[:, None]
-    out += ((batch * out_batch + token * out_token + head * out_head) * UNIT)[:, None]
+    batch, token, is_token, _, head_index, heads, x, out, x_head, out_head, x_channel, out_channel = _find_tokens(
+        q, q_out, k, k_out, q_heads, k_heads, tokens,
+        q_batch, q_head, q_token, q_out_batch, q_out_head, q_out_token,
+        k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
+        q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS, UNIT,
+    )  # fmt: skip
     column = tl.arange(0, COLUMNS).to(tl.int64)
     place = _places(
         token, is_token, column, batch, start, given, axes, given_axis, given_batch, given_token, num_bounds,
@@ -237,7 +265,8 @@ def rotate_kernel(
         to_second = _rounded(second * cosine + first * sine, dtype, BY_BITS)
         _store_pairs(to, out_channel, here, to_first, to_second, WIDTH, PAIRS, BLOCKS, PLACEMENT, JOIN, COLUMNS)
         if REST > 0:
-            _copy_rest(at, x_channel, to, out_channel, here, WIDTH, PAIRS, PLACEMENT, SPLIT, REST)
+            channel, is_still = _rest_channels(here, WIDTH, PAIRS, PLACEMENT, SPLIT, REST)
+            tl.store(to + channel * out_channel, tl.load(at + channel * x_channel, mask=is_still), mask=is_still)
 
 
 IS_INTERPRETED = not isinstance(rotate_kernel, triton.JITFunction)  # TRITON_INTERPRET=1 when it was imported
