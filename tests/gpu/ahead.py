@@ -3,8 +3,8 @@
     python tests/gpu/ahead.py [--all]
 
 A process of its own, as `TRITON_INTERPRET=1` replaces the compiler. What is compiled is what a launch would compile:
-its plan is made for tensors without memory, 32 heads of queries and 8 of keys. With `--all`, for all widths, layouts
-and orders of axes, as a table in Markdown.
+its plan is made for tensors without memory, 32 heads of queries and 8 of keys, in place: channels of no pair are not
+copied. With `--all`, for all widths, layouts and orders of axes, as a table in Markdown.
 """
 
 import itertools
@@ -75,7 +75,7 @@ def compiled(variant):
     rows = Rows("positions" if axes is not None else variant.find, given, axes)
     pairing = pairing_of(variant.layout, variant.placement)
     spec = RotationSpec(pairing.inverse if variant.back else pairing, variant.back, -2)
-    plan = plan_of([(q, torch.empty_like(q)), (k, torch.empty_like(k))], (cos, sin), rows, spec)
+    plan = plan_of([(q, q), (k, k)], (cos, sin), rows, spec, is_in_place=True)
     values = dict(zip(rotate_kernel.arg_names, (q, q, k, k, cos, sin, given, axes, 0, *plan.numbers), strict=True))
     fixed = {param.name for param in rotate_kernel.params if param.is_constexpr}
     ones = {param.name for param in rotate_kernel.params if not param.do_not_specialize}

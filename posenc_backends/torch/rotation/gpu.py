@@ -15,7 +15,7 @@ from posenc_core.layers.inputs import batch_size
 from posenc_core.rotation import Pairing, check_sizes, rotate_reference
 
 from ..distributed import PLAIN
-from .compiled import is_eager, is_transformed
+from .compiled import is_eager, is_transformed, rotate_flipped
 from .plans import Call, Plans
 from .spec import RotationSpec, Rows, aligned_rows
 
@@ -23,6 +23,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HAS_TRITON = find_spec("triton") is not None
 IS_INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"  # which runs kernels on the CPU, for tests
 PLANS = Plans()  # of the kernel
+COMPILED = "operator"  # what compiled code has: "operator", "triton" (the kernel), "formula", "flip" (another formula)
 
 
 def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
@@ -33,7 +34,7 @@ def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
     here = all(map(_is_here, (*tokens, *tables)))
     if not here or is_exporting() or (torch.is_grad_enabled() and any(table.requires_grad for table in tables)):
         return False
-    return not is_transformed() if torch.compiler.is_compiling() else is_eager()
+    return COMPILED in {"operator", "triton"} and not is_transformed() if torch.compiler.is_compiling() else is_eager()
 
 
 def may_rotate(q: Tensor, k: Tensor, rows: tuple[Tensor, ...], seq_axis: int) -> bool:
@@ -54,6 +55,8 @@ def _is_here(x: Any) -> bool:
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
     """Rotate `x` by rows that broadcast to it; return None if operators are to do it. Raise if sizes do not fit."""
+    if COMPILED == "flip" and out is None and torch.compiler.is_compiling() and not is_exporting():
+        return rotate_flipped(x, cos, sin, pairing)
     if not runs((x,), cos, sin) or (out is not None and (out.shape, out.dtype) != (x.shape, x.dtype)):
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
@@ -145,7 +148,10 @@ def rotated(
     if followed or torch.compiler.is_compiling():
         tables, rows = rows.select(tables, tokens[0].shape[spec.seq_axis])
         found = rows.find, rows.given, rows.axes
-        return rotate_op(list(tokens), *tables, *found, *spec.pairing, spec.back, spec.seq_axis)
+        op = rotate_op
+        if COMPILED == "triton" and torch.compiler.is_compiling():
+            from .triton_op import rotate_by_triton as op  # takes half a second
+        return op(list(tokens), *tables, *found, *spec.pairing, spec.back, spec.seq_axis)
     return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec, call)
 
 

@@ -152,7 +152,7 @@ INTEGERS = [
 @triton.jit
 def _tiles(count, SIZE: tl.constexpr):
     """Return how many tiles of a size there are; to divide unsigned numbers takes half as many instructions."""
-    return tl.cdiv(count.to(tl.uint32), SIZE)
+    return tl.cdiv(tl.cast(count, tl.uint32), SIZE)
 
 
 @triton.jit

@@ -95,10 +95,16 @@ def tile_of(size: int, pairing: Pairing, pairs: int, unit: int, tokens: int, hea
     )
     columns = _power_of_two(pairs)
     rows = max(1, of_thread * THREADS // columns)
-    most_tokens, most_heads = min(_power_of_two(tokens), rows), _power_of_two(heads)
+    most_tokens = rows if tokens >= rows else _power_of_two(tokens)  # so that compiled code may have any length
+    most_heads = _power_of_two(heads)
     tile_heads = min(rows // most_tokens, most_heads)
     repeats = min(max(1, READ_AHEAD // (2 * size * of_thread)), MOST_REPEATS, most_heads // tile_heads)
     return Tile(most_tokens, tile_heads, repeats if most_tokens == rows else 1, columns)
+
+
+def _unit(steps: Sequence[int]) -> int:
+    """Return the largest power of two up to 16 that divides all of them, which may be symbols of compiled code."""
+    return next(unit for unit in (16, 8, 4, 2, 1) if all(step % unit == 0 for step in steps))
 
 
 def _power_of_two(least: int) -> int:
@@ -143,7 +149,11 @@ class Plan:
 
 
 def plan_of(
-    tokens: Sequence[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
+    tokens: Sequence[tuple[Tensor, Tensor]],
+    tables: tuple[Tensor, Tensor],
+    rows: Rows,
+    spec: RotationSpec,
+    is_in_place: bool = False,
 ) -> Plan | None:
     """Return how one launch rotates queries, keys or both; None if their axes do not lie as the kernel needs.
 
@@ -152,6 +162,7 @@ def plan_of(
         tables: cosines and sines, `(rows, pairs)` or `(batch or 1, rows, pairs)`; None if their strides differ.
         rows: which of their rows are those of a token.
         spec: which channels are pairs, and where the tokens are.
+        is_in_place: whether all tokens are their own results.
     """
     cos, pairing = tables[0], spec.pairing
     if _table_strides(cos) != _table_strides(tables[1]):
@@ -170,12 +181,11 @@ def plan_of(
     steps = [stride for each in (first, second) for strides in each.strides for stride in strides[:3]]
     channels = [strides[3] for each in (first, second) for strides in each.strides]
     *table_steps, table_column = _table_strides(cos)
-    unit, table_unit = gcd(16, *steps), gcd(16, *table_steps)
+    unit, table_unit = _unit(steps), _unit(table_steps)
     tile = tile_of(x.element_size(), pairing, pairs, unit, first.tokens, heads)
     head_tiles = sum(-(-each.heads // (tile.heads * tile.repeats)) for each in seen)
     programs = first.batch * -(-first.tokens // tile.tokens) * head_tiles
-    in_place = all(x.data_ptr() == out.data_ptr() and x.stride() == out.stride() for x, out in tokens)
-    rest = _power_of_two(width - 2 * pairs) if width > 2 * pairs and not in_place else 0
+    rest = _power_of_two(width - 2 * pairs) if width > 2 * pairs and not is_in_place else 0
     numbers = (
         first.heads, second.heads, first.tokens, cos.shape[-2], rows.num_bounds,
         *[step // unit for step in steps], *[step // table_unit for step in table_steps], *rows.strides,
@@ -193,7 +203,8 @@ def launch(
     tokens: Sequence[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
 ) -> Plan | None:
     """Rotate queries, keys or both in one launch; return its plan, or None, with nothing done, as `plan_of`."""
-    plan = plan_of(tokens, tables, rows, spec)
+    in_place = all(x.data_ptr() == out.data_ptr() and x.stride() == out.stride() for x, out in tokens)
+    plan = plan_of(tokens, tables, rows, spec, in_place)
     if plan is not None and plan.grid[0]:
         x = tokens[0][0]
         with torch.cuda.device(x.device) if x.is_cuda else nullcontext():
