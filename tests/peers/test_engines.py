@@ -1,6 +1,8 @@
 """Engines that train with several processes: two processes learn what one learns, and a checkpoint has it."""
 
 import copy
+import os
+import subprocess
 import sys
 import tempfile
 from types import SimpleNamespace
@@ -175,6 +177,68 @@ def faults(tmp_path_factory):
 @pytest.mark.parametrize("name", CHECKS)
 def test_two_processes(faults, name):
     assert not faults[name], faults[name]
+
+
+RAY = {  # it watches over clusters, with processes that each import PyTorch
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "200",
+    "RAY_enable_metrics_collection": "0",
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def train_with_ray(folder, logs):
+    """Train with two processes that Ray starts; check the checkpoint in this one."""
+    import ray
+    from ray import train
+    from ray.train.torch import TorchConfig, TorchTrainer, prepare_model
+
+    def work():
+        own = start()
+        model = prepare_model(own.model, move_to_device=False)
+        for batch in own.batches:
+            own.optimizer.zero_grad()
+            (model(batch) ** 2).mean().backward()
+            own.optimizer.step()
+        with tempfile.TemporaryDirectory() as saved:
+            torch.save(own.model.state_dict(), f"{saved}/state.pt")
+            checkpoint = train.Checkpoint.from_directory(saved)
+            train.report({"processes": distributed.get_world_size()}, checkpoint=checkpoint)
+
+    ray.init(
+        "local", num_cpus=4, include_dashboard=False, object_store_memory=80 * 2**20, _temp_dir=logs,
+        _node_ip_address="127.0.0.1",
+    )  # fmt: skip
+    result = TorchTrainer(
+        work,
+        torch_config=TorchConfig(backend="gloo"),
+        scaling_config=train.ScalingConfig(num_workers=2),
+        run_config=train.RunConfig(name="run", storage_path=folder),
+    ).fit()
+    ray.shutdown()
+    assert result.metrics["processes"] == 2
+    with result.checkpoint.as_directory() as saved:
+        assert_trained(torch.load(f"{saved}/state.pt"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Elsewhere the paths of temporary folders are too long for Ray.")
+@many_devices("PyTorch", "Ray Train: `TorchTrainer`, `prepare_model`, `report`")
+def test_workers_of_ray(tmp_path):
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as logs:  # of a short name, for sockets
+        call = f"from tests.peers.test_engines import train_with_ray; train_with_ray({str(tmp_path)!r}, {logs!r})"
+        environment = {**os.environ, **RAY, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with subprocess.Popen([sys.executable, "-c", call], cwd=tmp_path, env=environment) as process:
+            try:
+                assert process.wait(timeout=250) == 0
+            finally:
+                process.terminate()  # Ray then ends the processes that it started
 
 
 PROJECTIONS = ["W_q", "W_k", "W_v", "W_o"]
