@@ -12,10 +12,10 @@ from typing import Any
 
 from posenc_core import __version__
 
-from . import check, completion, explain, explorer, golden, plot, relayout, report, same, train
+from . import check, completion, explain, explorer, extend, golden, plot, relayout, report, same, train
 from .parser import Parser
 
-COMMANDS: tuple[Any, ...] = (report, plot, explain, same, explorer, relayout, train, check, golden, completion)
+COMMANDS: tuple[Any, ...] = (report, plot, explain, extend, same, explorer, relayout, train, check, golden, completion)
 DESCRIPTION = """\
 Positional encodings, computed once, in every framework.
 `posenc COMMAND --help` describes a command, with examples."""

@@ -16,6 +16,7 @@ from ..encodings import Additive, Encoding, PositionScoring, QueryEncoding
 from ..encodings.remapping import RemappedRotary
 from .curves import MOST_POSITIONS, products, rows
 from .explain import Layers
+from .extension import Plan
 from .pairs import Pair
 
 if TYPE_CHECKING:
@@ -119,6 +120,50 @@ def plot_explanation(layers: Sequence[Layers], *, title: str = "") -> Figure:
         for (upper, lower), one in zip(panels.T, with_rope, strict=True):
             _plot_wavelengths(upper, one)
             _plot_losses(lower, one)
+    return figure
+
+
+@_in_our_style
+def plot_extension(plan: Plan, *, name: str | None = None, title: str = "") -> Figure:
+    """Draw a plan for a longer context: the wavelengths of the pairs, and the angles that training has seen.
+
+    The lower panel shows the turns of each pair within the wanted length, before and after. The shaded area is what
+    training has seen: all angles of pairs that made a turn, and of the others an arc.
+
+    Args:
+        plan: from `posenc_core.analysis.plan_extension`.
+        name: one of its extensions; by default the recommended one.
+        title: the title of the figure.
+    Returns:
+        A matplotlib figure; `savefig` writes it.
+    Raises:
+        TypeError: if `plan` is not what `plan_extension` returns, or `title` is not a string.
+        ValueError: if the name is unknown.
+        ImportError: if matplotlib is not installed.
+    """
+    check_type("plan", plan, Plan, "a plan, from `plan_extension`")
+    check_type("title", title, str, "a string")
+    extension = plan.extension(name)
+    figure = _figure(8, 8)
+    figure.suptitle(title, parse_math=False)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    longest = max(plan.to, plan.trained_length)
+    lines = [("the config", plan.rotary, "--", GRAY), (extension.name, extension.rotary, "-", BLUE)]
+    for label, rotary, line, color in lines[: 1 if extension.rotary == plan.rotary else 2]:
+        frequencies = rotary.frequencies(longest)[: rotary.pairs]
+        upper.plot(math.tau / frequencies, line, color=color, label=label)
+        lower.plot(plan.to * frequencies / math.tau, line, color=color, label=f"{label}, at {plan.to:,}")
+    for length, which in ((plan.trained_length, "trained"), (plan.to, "wanted")):
+        upper.axhline(length, color="black", linewidth=0.8, linestyle=":")
+        upper.annotate(f"{length:,} {which}", (0.01, length), xycoords=("axes fraction", "data"), va="bottom")
+    upper.set(ylabel="positions per turn", yscale="log")
+    seen = plan.trained_length * plan.rotary.frequencies(plan.trained_length)[: plan.rotary.pairs] / math.tau
+    lower.set(xlabel="pair", ylabel="turns", yscale="log")
+    low, high = lower.get_ylim()
+    lower.fill_between(range(len(seen)), low, np.where(seen < 1, seen, high), alpha=0.15, color=GREEN, label="seen")
+    lower.set_ylim(low, high)
+    for panel in (upper, lower):
+        panel.legend(fontsize="small")
     return figure
 
 

@@ -25,7 +25,7 @@ from posenc_core import huggingface as h
 from posenc_core import positions
 from posenc_core import tables as t
 from posenc_core import transformer as m
-from posenc_core.analysis import compare_rope, curves, pairs, plots, precision
+from posenc_core.analysis import compare_rope, curves, pairs, plan_extension, plots, precision
 from posenc_core.analysis.causes import causes
 from posenc_core.analysis.differences import difference
 from posenc_core.analysis.explain import explain
@@ -95,6 +95,13 @@ CALLS = {
     pairs.pairs_of: {"rotary": ROTARY, "original": 8, "longest": 16},
     plots.plot: {"encoding": p.Sinusoidal(dim=4), "length": 4},
     plots.plot_attention: {"weights": np.full((1, 2, 3), 0.5, np.float32), "question": "abc", "answer": "ab"},
+    plan_extension: {
+        "config": LLAMA | {"head_dim": 2, "max_position_embeddings": 8}, "to": 16, "trained_length": 8,
+        "layer_type": None, "per_request": (1, 2),
+    },
+    plots.plot_extension: {
+        "plan": plan_extension(LLAMA | {"head_dim": 2, "max_position_embeddings": 8}, to=16), "name": None, "title": "",
+    },
     plots.plot_explanation: {"layers": explain(LLAMA | {"head_dim": 2}), "title": ""},
     precision.errors: {"rotary": ROTARY, "positions": ROW, "arithmetic": "float32"},
     precision.growing_errors: {"rotary": ROTARY, "arithmetic": "float32", "limit": 8},

@@ -6,7 +6,8 @@ import pytest
 import posenc_core as p
 from posenc_core.analysis.curves import rows
 from posenc_core.analysis.explain import explain
-from posenc_core.analysis.plots import plot, plot_attention, plot_explanation
+from posenc_core.analysis.extension import plan_extension
+from posenc_core.analysis.plots import plot, plot_attention, plot_explanation, plot_extension
 
 pytest.importorskip("matplotlib")
 
@@ -137,3 +138,16 @@ def test_the_dot_products_of_a_grid_are_a_square():
     square = plot(encoding, length=36).axes[3]
     np.testing.assert_allclose(square.images[0].get_array(), (table @ table[21]).reshape(6, 6), rtol=1e-6)
     assert square.get_title() == "dot product with row 21, in the middle"
+
+
+def test_an_extension_is_drawn_beside_the_config_and_the_trained_angles():
+    plan = plan_extension(LLAMA, to=32768)
+    upper, lower = plot_extension(plan, title="config.json").axes
+    before, after = plan.rotary.frequencies(), plan.extension("YaRN").rotary.frequencies()
+    np.testing.assert_allclose(lines(upper)["the config"][1], 2 * np.pi / before)
+    np.testing.assert_allclose(lines(upper)["YaRN"][1], 2 * np.pi / after)
+    np.testing.assert_allclose(lines(lower)["YaRN, at 32,768"][1], 32768 * after / (2 * np.pi))
+    assert texts(upper) == ["8,192 trained", "32,768 wanted"]
+    seen = lower.collections[0].get_paths()[0].vertices[:, 1]
+    assert 8192 * before[-1] / (2 * np.pi) in seen
+    assert list(lines(plot_extension(plan_extension(LLAMA, to=8192)).axes[0])) == ["the config"]
