@@ -68,6 +68,12 @@ class QueryScaling(_plain.QueryScaling):
     backend = BACKEND
 
 
+class QueryKeyNorm(_plain.layers.QueryKeyNorm):
+    """The norm of queries and keys on array-api-strict."""
+
+    backend = BACKEND
+
+
 class MultiHeadAttention(_plain.MultiHeadAttention):
     """`posenc_backends.numpy.MultiHeadAttention` on array-api-strict."""
 
@@ -75,3 +81,4 @@ class MultiHeadAttention(_plain.MultiHeadAttention):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling
+    norm_layer = QueryKeyNorm

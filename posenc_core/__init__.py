@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .encodings import LeakyReRoPE as LeakyReRoPE
     from .encodings import LearnedQueryScale as LearnedQueryScale
     from .encodings import Placed as Placed
+    from .encodings import QKNorm as QKNorm
     from .encodings import QueryScale as QueryScale
     from .encodings import ReRoPE as ReRoPE
     from .encodings import SelfExtend as SelfExtend
@@ -80,7 +81,7 @@ else:  # importing all of them takes longer than importing NumPy
             "attention.attend": "attend attention_weights",
             "attention.blockwise": "AttentionState attend_by_block attention_state merge_states",
             "attention.masks": "causal padding same_sequence sliding_window valid_lengths",
-            "encodings": " ".join([*encodings.NAMES, "Encoding", "Placed"]),
+            "encodings": " ".join([*encodings.NAMES, "Encoding", "Placed", "QKNorm"]),
             "encodings.write": "write_tables",
             "layers.backend": "Backend",
             "layers.saved_encodings": "allow_change",

@@ -122,12 +122,17 @@ def layer_of(on: BackendUnderTest, case: GoldenCase) -> Any:
 
 
 def with_parameters_of_parts(on: BackendUnderTest, layer: Any, parameters: dict[str, Any]) -> Any:
-    """Return attention with these parameters in the part that has them: its rotary, scoring or scaling layer."""
-    for part in (layer.rotary, layer.scoring, layer.scaling) if parameters else ():
+    """Return attention with these parameters in the part that has them: its rotary, scoring, scaling or norm layer."""
+    for part in (layer.rotary, layer.scoring, layer.scaling, layer.norm) if parameters else ():
         if part is not None and parameters.keys() <= part.encoding.parameters().keys():
             is_replaced = on.testing.with_parameters(part, parameters) is not part
             return on.testing.with_parameters(layer, parameters) if is_replaced else layer  # JAX's are immutable
     return layer
+
+
+def beside(case: GoldenCase) -> dict[str, Any]:
+    """Return the arguments of attention beside its position that a case has: a query scale, a norm."""
+    return {name: Encoding.from_dict(case[name]) for name in ("query_scale", "qk_norm") if name in case}
 
 
 def float32_arrays(numbers: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from .errors import (
     BackendUnderTest,
     GoldenCase,
     Measurement,
+    beside,
     float32_arrays,
     pair_lengths,
     ulps,
@@ -99,9 +100,8 @@ class LayerCase:
         """Return a new layer as initialized, in evaluation mode."""
         backend, encoding = self.on.backend, self.encoding
         if self.kind == "MultiHeadAttention":
-            scale = self.golden_case.get("query_scale")
-            options: dict[str, Any] = {"query_scale": Encoding.from_dict(scale)} if scale else {}
-            if scale or isinstance(encoding, Tabular):
+            options = beside(self.golden_case)
+            if "query_scale" in options or isinstance(encoding, Tabular):
                 options["max_len"] = self._max_len
             layer = backend.MultiHeadAttention(8, 2, position=encoding, **options)
         elif self.kind == "AttentionBias":

@@ -98,7 +98,7 @@ class Module(Prepared, module.Module):
         parts = {name: {"key": own, **projections} for name, own in zip(PROJECTIONS, keys, strict=True)}
         position = {"key": last, "param_dtype": param_dtype}
         rotary = {**position, "key": jax.random.fold_in(last, 1)}
-        return {**parts, "rotary": rotary, "scoring": position, "scaling": position}
+        return {**parts, "rotary": rotary, "scoring": position, "scaling": position, "norm": position}
 
 
 class EncodingArrays:

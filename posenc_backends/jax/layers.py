@@ -24,11 +24,16 @@ class QueryScaling(layers.QueryScaling, Layer):
     __call__ = layers.QueryScaling.scale
 
 
+class QueryKeyNorm(layers.QueryKeyNorm, Layer):
+    __call__ = layers.QueryKeyNorm.normalize
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     children = (*PROJECTIONS, *POSITION_LAYERS)
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling
+    norm_layer = QueryKeyNorm
 
     __call__ = layers.MultiHeadAttention.attend
 

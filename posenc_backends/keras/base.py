@@ -22,7 +22,7 @@ from .state import ENCODING_KEY, check_encoding
 OF_PROJECTIONS = tuple(
     f"{what}_{how}" for how in ("initializer", "regularizer", "constraint") for what in ("kernel", "bias")
 )
-ENCODINGS = ("encoding", "position", "query_scale")  # what a configuration calls the encoding of a layer
+ENCODINGS = ("encoding", "position", "query_scale", "qk_norm")  # what a configuration calls the encoding of a layer
 _as_constant = getattr(BACKEND, "as_constant", lambda tensor: tensor)  # TensorFlow asks for gradients of constants
 
 KERAS_2 = "Tokens must be of Keras 3, got a {} of tf_keras, Keras 2; make the model of layers of `keras`."
@@ -48,7 +48,7 @@ class Module(keras.layers.Layer):
         self._convert_input_args = False
         self._allow_non_tensor_positional_args = True
         self.supports_masking = True
-        self.built = True
+        self.built, self.is_part = True, parent is not None
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Call the layer; raise for ragged arrays, which have no positions that all rows share."""
@@ -57,7 +57,10 @@ class Module(keras.layers.Layer):
         return super().__call__(*given, **named)
 
     def prepare(self, x: Any, width: int | None) -> Any:
-        """Return an array as a tensor in the dtype in which the policy computes; what is none is refused later."""
+        """Return an array as a tensor in the dtype in which the policy computes; what is none is refused later.
+
+        Attention has cast the tokens of its parts: a norm before the rotation makes them float32.
+        """
         if not hasattr(type(x), "shape"):  # TensorFlow ends the process where lists are nested deeply
             return x
         try:
@@ -66,7 +69,7 @@ class Module(keras.layers.Layer):
             if type(x).__module__.startswith("tf_keras"):
                 raise TypeError(KERAS_2.format(type(x).__name__)) from error
             return x
-        return self.dtype_policy.convert_input(tensor, True, self.compute_dtype)
+        return tensor if self.is_part else self.dtype_policy.convert_input(tensor, True, self.compute_dtype)
 
     def active_dropout(self, *, training: Any = ...) -> Callable[[Any], Any] | None:
         """Return the dropout; it knows from Keras whether the model is in training, unless `training` is given.
@@ -83,7 +86,7 @@ class Module(keras.layers.Layer):
         own = {name: {"parent": self, "name": name, "dtype": self.dtype_policy} for name in (*PROJECTIONS, "rotary")}
         for name in PROJECTIONS:
             own[name] |= {given: _cloned(options[given]) for given in OF_PROJECTIONS if given in options}
-        return {**own, **{name: {"parent": self, "name": name} for name in ("scoring", "scaling")}}
+        return {**own, **{name: {"parent": self, "name": name} for name in ("scoring", "scaling", "norm")}}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Module:
@@ -114,7 +117,7 @@ class Layer(Module):
     def __init__(
         self, encoding: Encoding, max_len: int = 0, /, *, parent: keras.layers.Layer | None = None, **options: Any
     ) -> None:
-        super().__init__(**options)
+        super().__init__(parent=parent, **options)
         self.encoding = encoding
         self.max_len = max_len
         self.set_tables(encoding.constants(max_len))

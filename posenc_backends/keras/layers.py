@@ -60,10 +60,16 @@ class QueryScaling(layers.QueryScaling, Layer):
 
 
 @register
+class QueryKeyNorm(layers.QueryKeyNorm, Layer):
+    call = layers.QueryKeyNorm.normalize
+
+
+@register
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling
+    norm_layer = QueryKeyNorm
     has_projections = True
 
     def __init__(
@@ -144,7 +150,8 @@ class MultiHeadAttention(layers.MultiHeadAttention, Module):
         sizes = {"num_hiddens": self.num_hiddens, "num_heads": self.num_heads, "dropout": self.dropout.rate}
         sizes |= {"bias": self.bias, "num_kv_heads": self.num_kv_heads, "max_len": self.max_len, "window": self.window}
         sizes["auto_expand"] = self.auto_expand
-        scale = {} if self.query_scale is None else {"query_scale": self.query_scale.to_dict()}
+        values = {"query_scale": self.query_scale, "qk_norm": self.qk_norm}
+        scale = {name: value.to_dict() for name, value in values.items() if value is not None}
         projection: Any = self.W_q
         projections = {name: own for name, own in projection.get_config().items() if name in OF_PROJECTIONS}
         return {**super().get_config(), **projections, **sizes, "position": position, **scale}

@@ -23,9 +23,14 @@ class QueryScaling(layers.QueryScaling, Layer):
     __call__ = layers.QueryScaling.scale
 
 
+class QueryKeyNorm(layers.QueryKeyNorm, Layer):
+    __call__ = layers.QueryKeyNorm.normalize
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling
+    norm_layer = QueryKeyNorm
 
     __call__ = layers.MultiHeadAttention.attend

@@ -10,6 +10,7 @@ from mxnet import gluon
 
 from posenc_core import layers
 from posenc_core._array_api.kernels import kernel_for
+from posenc_core.layers.base import POSITION_LAYERS
 from posenc_core.layers.inputs import check_valid_lens, host_values
 
 from .base import Block, Layer, called
@@ -97,12 +98,19 @@ class QueryScaling(layers.QueryScaling, Layer):
         return (q,)
 
 
+class QueryKeyNorm(layers.QueryKeyNorm, Layer):
+    view = views.QueryKeyNormView
+    inputs = ("q", "k")
+    __call__ = called(layers.QueryKeyNorm.normalize)
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Block):
     view = views.MultiHeadAttentionView
     inputs = ("queries", "keys", "values", "valid_lens", "causal")
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling
+    norm_layer = QueryKeyNorm
     rotary: Any
 
     __call__ = called(layers.MultiHeadAttention.attend)
@@ -141,7 +149,7 @@ class MultiHeadAttention(layers.MultiHeadAttention, Block):
         """Return what is saved: parameters, and the encodings of the parts, also of those that learn nothing."""
         saved: dict[str, gluon.Parameter] = super()._collect_params_with_prefix(prefix)
         start = f"{prefix}." if prefix else ""
-        parts = {f"{start}{name}": getattr(self, name) for name in ("rotary", "scoring", "scaling")}
+        parts = {f"{start}{name}": getattr(self, name) for name in POSITION_LAYERS}
         unlearned = {name: part for name, part in parts.items() if part is not None and f"{name}.encoding" not in saved}
         learned = next(parameter for parameter in saved.values() if not isinstance(parameter, EncodingTag))
         return {f"{name}.encoding": EncodingTag(part.encoding, learned) for name, part in unlearned.items()} | saved

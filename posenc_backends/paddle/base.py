@@ -63,7 +63,7 @@ class Module(nn.Layer):
         position = {"weight_attr": weight_attr}
         projection = {**position, "bias_attr": bias_attr}
         parts = dict.fromkeys(POSITION_LAYERS, position)
-        return {**dict.fromkeys(PROJECTIONS, projection), **parts}
+        return {**dict.fromkeys(PROJECTIONS, projection), **parts, "norm": {}}  # whose weights start at 1
 
     def set_state_dict(self, state_dict: Mapping[str, Any], use_structured_name: bool = True) -> Any:
         """Load a state as every layer does; Paddle calls this for the outermost layer only.

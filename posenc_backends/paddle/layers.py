@@ -33,10 +33,15 @@ class QueryScaling(layers.QueryScaling, Layer):
     forward = not_to_static(layers.QueryScaling.scale)
 
 
+class QueryKeyNorm(layers.QueryKeyNorm, Layer):
+    forward = not_to_static(layers.QueryKeyNorm.normalize)
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer = RotaryEmbedding
     scoring_layer = AttentionBias
     scaling_layer = QueryScaling
+    norm_layer = QueryKeyNorm
 
     def forward(  # noqa: PLR0913, PLR0917 - all that can be said of a call
         self,

@@ -27,10 +27,15 @@ class QueryScaling(layers.QueryScaling, Layer):
     forward: Callable[..., Any] = layers.QueryScaling.scale
 
 
+class QueryKeyNorm(layers.QueryKeyNorm, Layer):
+    forward: Callable[..., Any] = layers.QueryKeyNorm.normalize
+
+
 class MultiHeadAttention(layers.MultiHeadAttention, Module):
     rotary_layer: Callable[..., RotaryEmbedding] = RotaryEmbedding
     scoring_layer: Callable[..., AttentionBias] = AttentionBias
     scaling_layer: Callable[..., QueryScaling] = QueryScaling
+    norm_layer: Callable[..., QueryKeyNorm] = QueryKeyNorm
 
     forward: Callable[..., Any] = layers.MultiHeadAttention.attend
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .base import Parameter as Parameter
     from .base import Tabular as Tabular
     from .placed import Placed as Placed
+    from .qk_norm import QKNorm as QKNorm
     from .query_scale import LearnedQueryScale as LearnedQueryScale
     from .query_scale import QueryEncoding as QueryEncoding
     from .query_scale import QueryScale as QueryScale
@@ -42,6 +43,7 @@ else:
         "additive.base": "Additive",
         "base": "Encoding Parameter Tabular",
         "placed": "Placed",
+        "qk_norm": "QKNorm",
         "query_scale": "QueryEncoding",
         "remapping": "RemappedRotary",
         "rotary.base": "RotaryEncoding",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._array_api.checks import check_flag, check_integer, check_type, shown
-from ..encodings import Encoding, QueryEncoding, Tabular
+from ..encodings import Encoding, QKNorm, QueryEncoding, Tabular
 from ..encodings.attention_encoding import AttentionEncoding
 
 
@@ -48,6 +48,22 @@ def check_query_scale(query_scale: QueryEncoding, positions: tuple[Encoding, ...
     if positions and positions[0].num_axes > 1:
         raise ValueError(
             f"`query_scale` needs positions of one axis, got {shown(positions[0])}; leave one of them out."
+        )
+
+
+def check_qk_norm(qk_norm: QKNorm, sizes: tuple[int, int, int], *, rotates: bool) -> None:
+    """Raise unless it normalizes these heads: their width, their number, that of keys; and fits what rotates them."""
+    check_type("qk_norm", qk_norm, QKNorm, "a QKNorm or None")
+    heads = (qk_norm.num_heads, qk_norm.num_kv_heads or qk_norm.num_heads)
+    if qk_norm.head_dim != sizes[0] or heads not in ((None, None), sizes[1:]):
+        raise ValueError(
+            f"`qk_norm` must have `head_dim` {sizes[0]}, and `num_heads` {sizes[1]} with `num_kv_heads` {sizes[2]} or "
+            f"none of both, got {shown(qk_norm)}."
+        )
+    if qk_norm.order == "rope_first" and not rotates:
+        raise ValueError(
+            f"`qk_norm` must have the order 'norm_first' without a `position` that rotates before attention, got "
+            f"{shown(qk_norm)}."
         )
 
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 PROJECTIONS = ("W_q", "W_k", "W_v", "W_o")  # of attention
-POSITION_LAYERS = ("rotary", "scoring", "scaling")  # likewise
+POSITION_LAYERS = ("rotary", "scoring", "scaling", "norm")  # likewise
 FIXED = frozenset({  # attributes that tables, parts or parameters of a layer were made for
-    "auto_expand", "bias", "combine", "encoding", "is_shared", "learned", "learned_shapes", "max_len", "num_heads",
-    "num_hiddens", "num_kv_heads", "persistent", "position", "query_scale", "rotary", "rotates_in_attention", "scaling",
-    "scoring", "seq_axis", "window",
+    "auto_expand", "bias", "combine", "encoding", "is_part", "is_shared", "learned", "learned_shapes", "max_len",
+    "norm", "num_heads", "num_hiddens", "num_kv_heads", "persistent", "position", "qk_norm", "query_scale", "rotary",
+    "rotates_in_attention", "scaling", "scoring", "seq_axis", "window",
 })  # fmt: skip
 
 

@@ -21,16 +21,25 @@ from .._array_api.checks import (
 from .._array_api.namespace import namespace_of, shape_of
 from ..attention import Dropout, merge_heads, split_heads
 from ..attention.attend import Additions, Position, attend_checked, weights_checked
-from ..encodings import QueryEncoding
+from ..encodings import QKNorm, QueryEncoding
 from ..encodings.attention_encoding import AttentionEncoding
 from ..encodings.placed import AtRows, RotatedAndBiased, RotatedTokens, check_part_of_heads
+from ..normalization import in_wide
 from .attention_bias import AttentionBias
-from .attention_checks import as_pair, check_attention, check_query_scale, check_table_options, missing_tokens
+from .attention_checks import (
+    as_pair,
+    check_attention,
+    check_qk_norm,
+    check_query_scale,
+    check_table_options,
+    missing_tokens,
+)
 from .attention_output import AttentionOutput
 from .backend import Backend, Given, Tensor
-from .base import PROJECTIONS, Documented
+from .base import POSITION_LAYERS, PROJECTIONS, Documented
 from .heads import ALL_HEADS, Heads, PartOfHeads, parse_heads
 from .positional_encoding import check_dropout
+from .query_key_norm import QueryKeyNorm
 from .query_scaling import QueryScaling
 from .rotary_embedding import RotaryEmbedding
 from .token_positions import TokenPositions, rotate_heads, rotates_no_rows, token_positions
@@ -55,17 +64,20 @@ class MultiHeadAttention(Documented):
         num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
         query_scale: the factor of queries as a function of their position, which multiplies them after any rotation; of
             the terms that `position` adds to scores, those that use queries grow with it.
+        qk_norm: the RMS norm of queries and keys, before or after their rotation. What happens inside attention, such
+            as the rotation of `SelfExtend`, and terms that look at queries and keys, have the normalized ones.
         max_len: number of positions in the tables of a rotary encoding and of `query_scale` at the start.
         window: a query sees keys that are fewer positions away than this, as by `sliding_window`; with `causal=True`
             the last `window` tokens, itself included. By default all.
         auto_expand: whether eager calls beyond `max_len` grow the tables; False raises there, as traced code does.
         native: options of the framework's layer, see `Layer` of the backend.
     Raises:
-        TypeError: if `position` is neither rotary nor scoring, or a layer of another framework, or `query_scale` is
-            neither a `QueryScale` nor a `LearnedQueryScale`.
+        TypeError: if `position` is neither rotary nor scoring, or a layer of another framework, `query_scale` is
+            neither a `QueryScale` nor a `LearnedQueryScale`, or `qk_norm` no `QKNorm`.
         ValueError: if `num_heads` does not divide `num_hiddens`, `num_kv_heads` does not divide `num_heads`, or
-            `position` or `query_scale` has other sizes than the heads, `position` several axes with a `query_scale`, or
-            an option of tables is given where attention makes none.
+            `position`, `query_scale` or `qk_norm` has other sizes than the heads, `position` several axes with a
+            `query_scale`, an option of tables is given where attention makes none, or a `qk_norm` comes after a
+            rotation where nothing rotates before attention.
 
     >>> import numpy as np
     >>> from posenc_backends.numpy import MultiHeadAttention
@@ -84,10 +96,12 @@ class MultiHeadAttention(Documented):
     W_k: Callable[[Tensor], Tensor]
     W_v: Callable[[Tensor], Tensor]
     W_o: Callable[[Tensor], Tensor]
-    rotary: Any  # RotaryEmbedding | None, likewise the two below
+    rotary: Any  # RotaryEmbedding | None, likewise the three below
     scoring: Any
     scaling: Any
+    norm: Any
     query_scale: QueryEncoding | None
+    qk_norm: QKNorm | None
     window: int | None
     # from the adapter, as in every layer (`AdapterLayer`), and its classes of the parts
     backend: Backend
@@ -97,6 +111,7 @@ class MultiHeadAttention(Documented):
     rotary_layer: Callable[..., RotaryEmbedding]
     scoring_layer: Callable[..., AttentionBias]
     scaling_layer: Callable[..., QueryScaling]
+    norm_layer: Callable[..., QueryKeyNorm]
     method: ClassVar[str] = "attend"
 
     def __init__(  # noqa: PLR0913 - all that can be said of a layer
@@ -112,6 +127,7 @@ class MultiHeadAttention(Documented):
         query_scale: QueryEncoding | None = None,
         window: int | None = None,
         auto_expand: bool = True,
+        qk_norm: QKNorm | None = None,
         **native: Any,
     ) -> None:
         super().__init__(**native)  # of the adapter's module
@@ -145,6 +161,12 @@ class MultiHeadAttention(Documented):
             rows = encodings[0].longest if max_len is None and encodings else max_len
             scaling = self.scaling_layer(query_scale, max_len=rows, **tables, **parts.get("scaling", {}))
         self.query_scale, self.scaling = query_scale, scaling
+        norm = None
+        if qk_norm is not None:
+            sizes = (num_hiddens // num_heads, num_heads, self.num_kv_heads)
+            check_qk_norm(qk_norm, sizes, rotates=rotary is not None and not self.rotates_in_attention)
+            norm = self.norm_layer(qk_norm, **parts.get("norm", {}))
+        self.qk_norm, self.norm = qk_norm, norm
 
     def _checked_layer(self, position: Any) -> Any:
         """Return the layer that is given as a position; None if it is none. Raise unless blocks can share it."""
@@ -220,7 +242,9 @@ class MultiHeadAttention(Documented):
             at = token_positions(q, k, start, (positions, key_positions), cache, kind, self.backend)
             at = at._replace(is_one_sequence=is_one_sequence or at.is_one_length(q))
             self.check_order(causal)
-            if self.rotary is not None and not self.rotates_in_attention:
+            if self.norm is not None:
+                q, k = self._normalize_and_rotate(q, k, at, part, cos_sin)
+            elif self.rotary is not None and not self.rotates_in_attention:
                 q, k = rotate_heads(self.rotary, (q, k), at, part.of_keys, cos_sin)
             elif cos_sin is not None:
                 raise ValueError(rotates_no_rows(self.position))
@@ -288,6 +312,10 @@ class MultiHeadAttention(Documented):
 
     def _part(self, heads: Given, processes: Any) -> PartOfHeads:
         """Return the heads of this process."""
+        if self.qk_norm is not None and self.qk_norm.num_heads is not None:
+            raise ValueError(
+                f"`qk_norm` must leave out `num_heads` where processes share the heads, got {shown(self.qk_norm)}."
+            )
         if heads is not None:
             check_part_of_heads(None if self.scoring is None else self.scoring.encoding)
         part: Any = parse_heads(heads, self.backend)
@@ -305,9 +333,25 @@ class MultiHeadAttention(Documented):
             check_width(f"{name}(…)", projected, width)
         return split_heads(projected, heads)
 
+    def _normalize_and_rotate(
+        self, q: Tensor, k: Tensor, at: TokenPositions, part: PartOfHeads, cos_sin: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Return queries and new keys normalized, and rotated unless attention does that; rounded once."""
+        if cos_sin is not None and (self.rotary is None or self.rotates_in_attention):
+            raise ValueError(rotates_no_rows(self.position))
+        xp, dtype, tokens = namespace_of(q), q.dtype, (in_wide(q), in_wide(k))
+        if self.qk_norm.order == "norm_first":
+            tokens = self.norm(*tokens, part.of_queries)
+        if self.rotary is not None and not self.rotates_in_attention:
+            tokens = rotate_heads(self.rotary, tokens, at, part.of_keys, cos_sin)
+        if self.qk_norm.order == "rope_first":
+            tokens = self.norm(*tokens, part.of_queries)
+        q, k = (x if x.dtype == dtype else xp.astype(x, dtype) for x in tokens)
+        return q, k
+
     def no_weight_decay(self) -> set[str]:
         """Return the names, from the layer on, of what its encodings learn, as in `BaseLayer.no_weight_decay`."""
-        parts = {"rotary": self.rotary, "scoring": self.scoring, "scaling": self.scaling}
+        parts = {name: getattr(self, name) for name in POSITION_LAYERS}
         held = {name: part for name, part in parts.items() if part is not None}
         return {f"{name}.{parameter}" for name, part in held.items() for parameter in part.no_weight_decay()}
 

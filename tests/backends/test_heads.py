@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posenc_core import LearnedQueryScale, Placed, QueryScale, attend
+from posenc_core import LearnedQueryScale, Placed, QKNorm, QueryScale, attend
 from posenc_core.encodings import NAMES, ContentScoring, Scoring
 from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.encodings.examples import example
@@ -114,6 +114,7 @@ def test_attention_of_some_heads(to_backend, on, encoding):
         if not e.mixes_heads and e.num_axes == 1
     ]
     + [(None, {"query_scale": LearnedQueryScale(num_heads=HEADS)}), (None, {"num_kv_heads": 2})]
+    + [(None, {"qk_norm": QKNorm(head_dim=WIDTH)})]
     + [(example("LearnedRotary"), {"query_scale": QueryScale(length=4, scale=0.1)}), (example("XPos"), {})],
     ids=repr,
 )

@@ -5,7 +5,7 @@ from inspect import signature
 import numpy as np
 import pytest
 
-from posenc_core import Alibi, QueryScale, Rotary, ShawBias, Sinusoidal, layers
+from posenc_core import Alibi, QKNorm, QueryScale, Rotary, ShawBias, Sinusoidal, layers
 
 from ..hostile import VALUES, complaint
 
@@ -30,6 +30,7 @@ MADE = {
     "MultiHeadAttention": {
         "num_hiddens": 8, "num_heads": 2, "dropout": 0.0, "bias": False, "position": ROTARY, "num_kv_heads": 1,
         "query_scale": SCALE, "max_len": 9, "window": 2, "auto_expand": False,
+        "qk_norm": QKNorm(head_dim=4),
     },
 }  # fmt: skip
 CALLED = {

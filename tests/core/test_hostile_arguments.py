@@ -87,6 +87,10 @@ CALLS = {
         "encoding": ALIBI, "query_positions": ROW, "key_positions": ROW, "weights": {},
         "query_scale": p.QueryScale(length=2, scale=1.0), "scale_weights": {}, "heads": range(2),
     },
+    p.QKNorm: {
+        "head_dim": 4, "epsilon": 1e-6, "weight": True, "offset": 1.0, "order": "rope_first", "num_heads": 2,
+        "num_kv_heads": 1,
+    },
     p.Multimodal: None,  # a tuple, which functions check that are given one
     p.Backend: None,  # abstract, for authors of backends
     p.Encoding: None,  # abstract

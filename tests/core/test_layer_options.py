@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from posenc_backends import numpy as layers
-from posenc_core import QueryScale
+from posenc_core import QKNorm, QueryScale
 from posenc_core.encodings import Additive, Encoding, QueryEncoding, Scoring
 from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.encodings.examples import examples
@@ -16,6 +16,7 @@ SIZES = {"dim": 16, "head_dim": 8, "num_heads": 2}
 OTHERS = {  # another value of each option
     "dropout": 0.5, "max_len": 3, "combine": "concat", "seq_axis": 1, "auto_expand": False, "bias": True,
     "num_kv_heads": 1, "query_scale": QueryScale(length=2, scale=1.0), "window": 2,
+    "qk_norm": QKNorm(head_dim=8),
 }  # fmt: skip
 FAMILIES = {
     "PositionalEncoding": (Additive, lambda encoding: {"num_hiddens": 16, "encoding": encoding}),

@@ -20,6 +20,7 @@ XPOS = {"kind": "XPos", "head_dim": HEAD_DIM, "layout": "interleaved", "scale_ba
 ALIBI = {"kind": "Alibi", "num_heads": HEADS}
 T5 = {"kind": "T5Bias", "num_heads": HEADS, "num_buckets": 8, "max_distance": 6}
 SCALE = {"kind": "QueryScale", "length": 2, "scale": 0.75}
+NORM = {"kind": "QKNorm", "head_dim": HEAD_DIM, "epsilon": 0.25, "offset": 1.0}
 SHAW = {"kind": "ShawBias", "num_heads": HEADS, "head_dim": HEAD_DIM, "max_distance": 2}
 SELF_EXTEND = {"kind": "SelfExtend", "rotary": ROTARY, "window": 2, "group_size": 2}
 RE_ROPE = {"kind": "ReRoPE", "rotary": XPOS, "window": 2}
@@ -78,6 +79,11 @@ def attention() -> Iterator[GoldenCase]:
         "PoPE, lengths of rows, from 2 on", POPE | {"num_heads": 2}, 2, {"valid_lens": ROWS, "start": 2}, numbers
     )
     yield _cut(POPE | {"num_heads": 1}, numbers, SCALE)
+    name, row = "Rotary, QK-norm", {"kind": "QKNorm", "head_dim": HEAD_DIM, "num_heads": HEADS, "num_kv_heads": 1}
+    yield _whole(f"{name} of rows, groups, lengths of rows", ROTARY, 1, {"valid_lens": ROWS}, numbers, norm=row)
+    after = NORM | {"order": "rope_first"}
+    yield _whole(f"{name} after it, given positions, causal", ROTARY, 2, far, numbers, norm=after)
+    yield _cut(ROTARY, numbers, norm=NORM)
 
 
 def attend() -> Iterator[GoldenCase]:
@@ -113,8 +119,9 @@ def _whole(
     options: GoldenCase,
     numbers: random.Random,
     scale: GoldenCase | None = None,
+    norm: GoldenCase | None = None,
 ) -> GoldenCase:
-    made = made_of(position, kv_heads, numbers) | ({"query_scale": scale} if scale else {})
+    made = made_of(position, kv_heads, numbers, norm) | ({"query_scale": scale} if scale else {})
     if scale and scale["kind"] == "LearnedQueryScale":
         made["parameters"] = {name: _drawn(numbers, HEADS) for name in ("slope", "intercept")}
     queries, keys, values, weights = (_drawn(numbers, 2, length, WIDTH) for length in (3, 5, 5, 3))
@@ -128,28 +135,35 @@ def _whole(
     return {"name": f"MultiHeadAttention, {name}"} | made | tokens | results
 
 
-def _cut(position: Any, numbers: random.Random, scale: GoldenCase | None = None) -> GoldenCase:
+def _cut(
+    position: Any, numbers: random.Random, scale: GoldenCase | None = None, norm: GoldenCase | None = None
+) -> GoldenCase:
     """Yield causal self-attention that is computed piece by piece with a cache."""
-    made, tokens = made_of(position, 1, numbers), _drawn(numbers, 2, 6, WIDTH)
+    made, tokens = made_of(position, 1, numbers, norm), _drawn(numbers, 2, 6, WIDTH)
     made |= {"query_scale": scale} if scale else {}
     result, _ = attended(made, tokens, tokens, tokens, {"causal": True}, None)
     names = {"queries": tokens, "keys": tokens, "values": tokens}
     results = {"options": {"causal": True}, "cuts": [3, 4], "result": result}
-    name = f"MultiHeadAttention, {position['kind']}, {'a query scale, ' * bool(scale)}groups, a cache"
+    beside = "a query scale, " * bool(scale) + "QK-norm, " * bool(norm)
+    name = f"MultiHeadAttention, {position['kind']}, {beside}groups, a cache"
     return {"name": name} | made | names | results
 
 
-def made_of(position: Any, kv_heads: int, numbers: random.Random) -> GoldenCase:
+def made_of(position: Any, kv_heads: int, numbers: random.Random, norm: GoldenCase | None = None) -> GoldenCase:
     narrow, kind = kv_heads * HEAD_DIM, position and position["kind"]
     shapes = {"W_q": (WIDTH, WIDTH), "W_k": (WIDTH, narrow), "W_v": (WIDTH, narrow), "W_o": (WIDTH, WIDTH)}
     learned = {"T5Bias": {"table": (8, HEADS)}, "ShawBias": {"key_table": (5, HEAD_DIM), "value_table": (5, HEAD_DIM)}}
     learned["PoPE"] = {"phase": (kv_heads, HEAD_DIM)}
-    return {
+    made = {
         "position": position,
         "kv_heads": kv_heads,
         "matrices": {name: _scaled(_drawn(numbers, *shape)) for name, shape in shapes.items()},
         "parameters": {name: _drawn(numbers, *shape) for name, shape in learned.get(kind, {}).items()},
     }
+    if norm:
+        heads = {"q_weight": norm.get("num_heads", 1), "k_weight": norm.get("num_kv_heads", 1)}
+        made |= {"qk_norm": norm, "parameters": {name: _drawn(numbers, n * HEAD_DIM) for name, n in heads.items()}}
+    return made
 
 
 def _drawn(numbers: random.Random, *shape: int) -> Any:
@@ -166,18 +180,20 @@ def attended(
     made: GoldenCase, queries: Any, keys: Any, values: Any, options: GoldenCase, weights: Any
 ) -> tuple[Any, Any]:
     formula, w, heads = (
-        _Formula(made["position"], made["parameters"], options, scale=made.get("query_scale")),
+        _Formula(
+            made["position"], made["parameters"], options, scale=made.get("query_scale"), norm=made.get("qk_norm")
+        ),
         exact(made["matrices"]),
         made["kv_heads"],
     )
     k, v = (
-        [_heads(_product(exact(x), w[name]), heads) for x in tokens]
-        for tokens, name in ((keys, "W_k"), (values, "W_v"))
+        [_heads(formula.normalized(_product(exact(x), w[f"W_{name}"]), name), heads) for x in tokens]
+        for tokens, name in ((keys, "k"), (values, "v"))
     )
 
     def of(b: int, _: int, i: int) -> Any:
         def result(row: list[Any]) -> list[Any]:
-            q = _product([row], w["W_q"])[0]
+            q = formula.normalized(_product([row], w["W_q"]), "q")[0]
             parts = (q[HEAD_DIM * h : HEAD_DIM * (h + 1)] for h in range(HEADS))
             merged = [x for h, part in enumerate(parts) for x in formula.mixed(part, k, v, (b, h, i), heads)]
             return _product([merged], w["W_o"])[0]
@@ -223,13 +239,33 @@ class _Formula:
         options: GoldenCase,
         bits: int = 53,
         scale: GoldenCase | None = None,
+        norm: GoldenCase | None = None,
     ) -> None:
         self.position, self.parameters, self.options, self.bits = position, parameters, options, bits
         self.kind = position and position["kind"]
         self.remapping = position if self.kind in remapping.KINDS else None
         if self.remapping:
             self.position, self.kind = position["rotary"], position["rotary"]["kind"]
-        self.scale = scale
+        self.scale, self.norm = scale, norm
+        self.follows = norm is not None and norm.get("order") == "rope_first"
+
+    def normalized(self, rows: Any, name: str) -> Any:
+        """Return projected tokens of queries or keys normalized; the weight follows if the norm follows the rotation.
+
+        The rotation of `Rotary` leaves the mean of the squares as it is.
+        """
+        if not self.norm or name == "v":
+            return rows
+        weight = self.gain(name)
+        size = len(weight)
+        gain = [1] * size if self.follows else weight
+        parts = [[row[i : i + size] for i in range(0, len(row), size)] for row in rows]
+        epsilon = mp.mpf(self.norm.get("epsilon", 1e-6))
+        each = [[(part, 1 / mp.sqrt(dot(part, part) / size + epsilon)) for part in row] for row in parts]
+        return [[x * r * g for part, r in row for x, g in zip(part, gain, strict=True)] for row in each]
+
+    def gain(self, name: str) -> list[Any]:
+        return [self.norm.get("offset", 0) + mp.mpf(w) for w in self.parameters[f"{name}_weight"]]
 
     def mixed(self, q: list[Any], keys: Any, values: Any, at: tuple[int, int, int], kv_heads: int) -> list[Any]:
         """Return the result of query `i` of head `h` of row `b` for the values, `(batch, kv_heads, keys, width)`."""
@@ -283,6 +319,8 @@ class _Formula:
             first, second = (i, i + HEAD_DIM // 2) if half else (2 * i, 2 * i + 1)
             cos, sin = _cos_sin(p, i, sign * self.position["scale_base"] if self.kind == "XPos" else None)
             turned[first], turned[second] = x[first] * cos - x[second] * sin, x[second] * cos + x[first] * sin
+        if self.follows:
+            turned = [x * g for x, g in zip(turned, self.gain("q" if sign > 0 else "k"), strict=True)]
         return [rounded(number, self.bits) for number in turned] if self.bits < 24 else turned
 
     def score(self, q: list[Any], k: list[Any], head: int, p: int, place: int) -> Any:

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 import mpmath as mp
-from attention import HEAD_DIM, HEADS, WIDTH, attended
+from attention import HEAD_DIM, HEADS, NORM, WIDTH, attended
 from content_scoring import contextual, decomposed, disentangled, log_gate, mixed, projected
 from layer_cases import FAR, FIRST_WEIGHT, HALF, LENGTH, LONG, ROWS, GoldenCase, arange_like, chosen, described
 from numbers_of import DTYPES, dot, exact, rounded
@@ -206,6 +206,8 @@ def attention_modes() -> Iterator[GoldenCase]:
     learned = {"slope": [0.25, -0.5], "intercept": [0.75, 1.5]}
     yield _attended(rotary, learned, scale={"kind": "LearnedQueryScale", "num_heads": HEADS})
     yield _attended({"kind": "DualChunk", "rotary": rotary, "chunk_size": 11, "local_size": 3}, {})
+    weights = {"q_weight": [0.25, -0.5, 1.0, 0.0], "k_weight": [-0.25, 0.5, 0.75, -1.0]}
+    yield _attended(rotary, weights, norm=NORM)
 
 
 def _attended(
@@ -214,6 +216,7 @@ def _attended(
     dtype: str = "float32",
     starts: list[int] | None = None,
     scale: GoldenCase | None = None,
+    norm: GoldenCase | None = None,
 ) -> GoldenCase:
     """Yield attention at given starts, without gradients: each step is rounded."""
     shape = (2, LENGTH, WIDTH)
@@ -221,7 +224,7 @@ def _attended(
     quarters = [[[number / 4 for number in row] for row in arange_like(WIDTH, WIDTH, first=k)] for k in range(4)]
     matrices = dict(zip(("W_q", "W_k", "W_v", "W_o"), quarters, strict=True))
     made = {"position": position, "kv_heads": HEADS, "matrices": matrices, "parameters": parameters}
-    made |= {"query_scale": scale} if scale else {}
+    made |= ({"query_scale": scale} if scale else {}) | ({"qk_norm": norm} if norm else {})
     first = starts or [0, 0]
     at = {"positions": [[b + i for i in ROWS] for b in first], "causal": True}
     at["key_positions"] = [[b + j for j in range(LENGTH)] for b in first]
@@ -234,5 +237,7 @@ def _attended(
     if scale:
         named = f"{golden_case['name']}, a {'learned ' * (scale['kind'] == 'LearnedQueryScale')}query scale"
         golden_case |= {"name": named, "query_scale": scale}
+    if norm:
+        golden_case |= {"name": f"{golden_case['name']}, QK-norm", "qk_norm": norm}
     results = {"matrices": matrices, "options": {"causal": True}, "result": result}
     return golden_case | results | {"gradient": None if starts else gradient}

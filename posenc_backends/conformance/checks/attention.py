@@ -19,6 +19,7 @@ from ..errors import (
     GoldenCase,
     Measurement,
     array_of,
+    beside,
     float32_arrays,
     measure,
     with_parameters_of_parts,
@@ -67,8 +68,7 @@ def attend_gradient(on: BackendUnderTest, case: GoldenCase) -> Measurement:
 
 def _layer(on: BackendUnderTest, case: GoldenCase) -> Any:
     position = Encoding.from_dict(case["position"]) if case["position"] else None
-    scale = {"query_scale": Encoding.from_dict(case["query_scale"])} if "query_scale" in case else {}
-    layer = on.backend.MultiHeadAttention(8, 2, position=position, num_kv_heads=case["kv_heads"], **scale)
+    layer = on.backend.MultiHeadAttention(8, 2, position=position, num_kv_heads=case["kv_heads"], **beside(case))
     layer = on.testing.with_projections(on.testing.eval_mode(layer), float32_arrays(case["matrices"]))
     return with_parameters_of_parts(on, layer, float32_arrays(case["parameters"]))
 

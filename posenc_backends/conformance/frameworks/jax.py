@@ -53,6 +53,10 @@ class QueryScaling(native.QueryScaling):
     __init__ = _keyed(native.QueryScaling.__init__)
 
 
+class QueryKeyNorm(native.layers.QueryKeyNorm):
+    __init__ = _keyed(native.layers.QueryKeyNorm.__init__)
+
+
 class MultiHeadAttention(native.MultiHeadAttention):
     rotary_layer, scoring_layer, scaling_layer = RotaryEmbedding, AttentionBias, QueryScaling
     __init__ = _keyed(native.MultiHeadAttention.__init__)

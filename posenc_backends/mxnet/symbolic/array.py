@@ -99,7 +99,7 @@ class SymbolArray:
         return SymbolArray(symbol, (*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.dtype)
 
     __add__, __sub__, __mul__, __truediv__ = map(_binary, _ARITHMETIC)
-    __mod__ = _binary(operator.mod)
+    __mod__, __pow__ = _binary(operator.mod), _binary(operator.pow)
     __radd__, __rsub__, __rmul__, __rtruediv__ = map(partial(_binary, is_reflected=True), _ARITHMETIC)
     __lt__, __le__, __gt__, __ge__ = map(partial(_binary, dtype="bool"), _COMPARISONS)
     __and__ = __mul__  # MXNet has no `&` for bools

@@ -165,6 +165,12 @@ class QueryScalingView(View, layers.QueryScaling):
     __call__ = layers.QueryScaling.scale
 
 
+class QueryKeyNormView(View, layers.QueryKeyNorm):
+    """Of the norm inside `MultiHeadAttention`."""
+
+    __call__ = layers.QueryKeyNorm.normalize
+
+
 class MultiHeadAttentionView(View, layers.MultiHeadAttention):
     """Of `MultiHeadAttention`."""
 
@@ -176,6 +182,7 @@ class MultiHeadAttentionView(View, layers.MultiHeadAttention):
         self.scoring = None if layer.scoring is None else AttentionBiasView(layer.scoring)
         self.query_scale = layer.query_scale
         self.scaling = None if layer.query_scale is None else QueryScalingView(layer.scaling)
+        self.norm = None if layer.norm is None else QueryKeyNormView(layer.norm)
         self.width, self.axes = layer.num_hiddens, 1 if self.rotary is None else self.rotary.axes
 
     def prepare(self, x: Any, width: int | None) -> SymbolArray:

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from posenc_backends.torch import AttentionBias, MultiHeadAttention, PositionalEncoding
 from posenc_backends.torch.base import Layer
-from posenc_core import Learned, LearnedQueryScale, MixedRotary, Rotary, Sinusoidal, T5Bias
+from posenc_core import Learned, LearnedQueryScale, MixedRotary, QKNorm, Rotary, Sinusoidal, T5Bias
 from posenc_core.encodings import NAMES, Scoring
 from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.encodings.examples import example
@@ -282,13 +282,13 @@ def heads_in_parallel(mesh):
         assert_same_gradients(reference, by_heads(reference, mesh, use_local_output=False), x, **options)
 
 
-@many_devices("PyTorch", "the same with masks, lengths, positions, shared keys and a `query_scale`")
+@many_devices("PyTorch", "the same with masks, lengths, positions, shared keys, a `query_scale` and a `qk_norm`")
 @check
 def heads_in_parallel_with_masks(mesh):
     x, at = torch.randn(2, LENGTH, WIDTH), torch.arange(LENGTH) * 2
     reference = MultiHeadAttention(
         WIDTH, 2 * HEADS, position=T5Bias(num_heads=2 * HEADS), num_kv_heads=HEADS,
-        query_scale=LearnedQueryScale(num_heads=2 * HEADS), bias=True,
+        query_scale=LearnedQueryScale(num_heads=2 * HEADS), bias=True, qk_norm=QKNorm(head_dim=WIDTH // HEADS // 2),
     )  # fmt: skip
     mask = torch.rand(2, 2 * HEADS, LENGTH, LENGTH) > 0.3
     for options in (
@@ -299,6 +299,9 @@ def heads_in_parallel_with_masks(mesh):
     ):
         assert_same_gradients(reference, by_heads(reference, mesh), x, **options)
         reference.zero_grad()
+    of_rows = MultiHeadAttention(WIDTH, HEADS, qk_norm=QKNorm(head_dim=HEAD, num_heads=HEADS))
+    with pytest.raises(ValueError, match="`qk_norm` must leave out `num_heads` where processes share the heads"):
+        by_heads(of_rows, mesh)(x, x, x)
 
 
 def assert_compiled_in_parallel(positions, mesh, backend="aot_eager"):
