@@ -1,12 +1,13 @@
 """Time the rotation of queries and keys on a GPU, ours and others', against a copy of the same bytes there.
 
-    python benchmarks/gpu.py [--device cuda] [--rounds N] [--only WORD ...] [-o FILE]
+    python benchmarks/gpu.py [--device cuda] [--rounds N] [--only WORD ...] [--few] [-o FILE]
 
 Times are those between two events on the device, which waits while the host launches what is timed; before each call
 its L2 cache is overwritten. Implementations take turns in each round, in a random order, and ratios are taken
 within it. "microseconds of a call" is the time of the host and the device together in calls behind each other: for one
-token the host takes most of it. "launches" counts the kernels of one call. With a backward pass, the copy has twice the
-bytes. Peers that are not installed, or fail, are named in the result.
+token the host takes most of it; "microseconds in a graph" that of a call among others in a CUDA graph, where the host
+has no part. "launches" counts the kernels of one call. With a backward pass, the copy has twice the bytes. Peers that
+are not installed, or fail, are named in the result.
 
 `--device cpu` tries the program with tiny sizes where there is no GPU; its times mean nothing.
 """
@@ -36,6 +37,13 @@ SHAPES = {
     "packed": Shape(8, 1024, 32, 8, packed=True),
     "decode 32 key heads": Shape(8, 1, 32, 32, start=4095),
     "decode 8 key heads": Shape(8, 1, 32, 8, start=4095),
+    "decode one row": Shape(1, 1, 32, 8, start=4095),
+}
+FEW = {  # cases that tell most, for a machine that is lent for minutes
+    *(f"{shape}, bfloat16, half, forward" for shape in SHAPES),
+    "training, bfloat16, half, forward and backward",
+    "prefill 4096, bfloat16, interleaved, forward",
+    "prefill 4096, float32, half, forward",
 }
 TINY = {
     "prefill": Shape(1, 5, 4, 2, width=8),
@@ -49,6 +57,7 @@ COMPARED = 20  # the logarithm of how many numbers of a result are compared with
 FLUSHED = 2**28  # bytes: more than any L2 cache has
 AHEAD = 2_000_000  # cycles that the device waits, about a millisecond, while the host launches what is timed
 CALLS = 100  # behind each other, for the time with the host
+LAYERS = 32  # calls of a graph
 
 
 def cases(device: str, shapes: dict[str, Shape] = SHAPES) -> Iterator[Case]:
@@ -122,6 +131,16 @@ class Device:
         self.wait()
         return (time.perf_counter() - began) / count
 
+    def seconds_in_a_graph(self, call: Callable[[], Any], count: int) -> float | None:
+        """Return the time of a call among those of a CUDA graph; None on a processor."""
+        if not self.is_gpu:
+            return None
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(LAYERS):
+                call()
+        return self.seconds_of_calls(graph.replay, count) / LAYERS
+
     def wait(self) -> None:
         """Wait until the device is done."""
         if self.is_gpu:
@@ -155,12 +174,32 @@ def measure(case: Case, device: Device, rounds: int, calls: int = CALLS) -> dict
         for name in order:
             times[name].append(device.seconds(working[name].call))
     together = {name: device.seconds_of_calls(one.call, calls) for name, one in working.items()}
+    graphs = _in_graphs(working, device, calls) if case.name.startswith("decode") else {}
     return result | {
         "clock": "device",
         **ratios(times),
-        "microseconds of a call": {name: float(f"{1e6 * each:.4g}") for name, each in together.items()},
+        "microseconds of a call": {name: _microseconds(each) for name, each in together.items()},
+        "microseconds in a graph": {name: _microseconds(each) for name, each in graphs.items()},
         "launches": {name: device.launches(one.call) for name, one in working.items()},
     }
+
+
+def _in_graphs(working: dict[str, Implementation], device: Device, calls: int) -> dict[str, float]:
+    """Return the time of a call in a CUDA graph, of the implementations that one can hold."""
+    found = {}
+    for name, one in working.items():
+        try:
+            seconds = device.seconds_in_a_graph(one.call, calls)
+        except RuntimeError:  # what waits for the device, or copies to the host
+            device.wait()
+            continue
+        if seconds is not None:
+            found[name] = seconds
+    return found
+
+
+def _microseconds(seconds: float) -> float:
+    return float(f"{1e6 * seconds:.4g}")
 
 
 def gpu_name(device: str) -> str:
@@ -193,6 +232,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="cuda, or cpu for a trial with tiny sizes")
     parser.add_argument("--rounds", type=int, default=50, help="0 only checks")
     parser.add_argument("--only", nargs="+", default=[], help="cases with all these words in their names")
+    parser.add_argument("--few", action="store_true", help="the cases that tell most")
     parser.add_argument("--check", action="store_true", help="only say which GPU would be measured")
     parser.add_argument("-o", "--output", type=Path, help="a file for the result; else it is printed")
     options = parser.parse_args()
@@ -210,10 +250,16 @@ def main() -> None:
         "left out": missing(),
         "cases": [],
     }
+    broken: dict[str, str] = {}
     for case in cases(options.device, shapes):
-        if not all(word in case.name for word in options.only):
+        if not all(word in case.name for word in options.only) or (options.few and case.name not in FEW):
             continue
-        result = measure(case, device, options.rounds)
+        try:
+            result = measure(case, device, options.rounds)
+        except Exception as error:  # noqa: BLE001 - the other cases are measured all the same
+            broken[case.name] = f"{type(error).__name__}: {error}"[:2000]
+            print(f"{case.name} is broken: {broken[case.name]}", file=sys.stderr, flush=True)
+            continue
         if options.rounds:
             result["gigabytes per second of the copy"] = float(f"{bandwidth(result, shapes):.4g}")
         found["cases"].append(result)
@@ -223,6 +269,8 @@ def main() -> None:
             options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if not options.output:
         print(json.dumps(found, indent=1))
+    if broken:
+        sys.exit(f"{len(broken)} cases are broken: {[*broken]}")
 
 
 if __name__ == "__main__":

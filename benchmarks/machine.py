@@ -6,6 +6,7 @@ import concurrent.futures
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,8 @@ def _processor() -> str:
 
 
 def _commit() -> str:
+    if not shutil.which("git"):
+        return "unknown"
     command = ["git", "describe", "--always", "--dirty"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
