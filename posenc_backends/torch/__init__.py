@@ -11,9 +11,10 @@ from .huggingface.apply_rotary import apply_rotary_transformers, rotary_kernel
 from .layers import AttentionBias, MultiHeadAttention, PositionalEncoding, QueryScaling, RotaryEmbedding
 from .rotation import kernel
 from .rotation.apply_rotary import apply_rotary
+from .rotation.qk_norm import apply_qk_norm_rotary
 
 __all__ = [
-    "AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding", "apply_rotary",
-    "apply_rotary_transformers", "from_numpy", "is_traced", "kernel", "namespace", "rotary_kernel", "score_mod",
-    "to_numpy",
+    "AttentionBias", "MultiHeadAttention", "PositionalEncoding", "QueryScaling", "RotaryEmbedding",
+    "apply_qk_norm_rotary", "apply_rotary", "apply_rotary_transformers", "from_numpy", "is_traced", "kernel",
+    "namespace", "rotary_kernel", "score_mod", "to_numpy",
 ]  # fmt: skip

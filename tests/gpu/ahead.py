@@ -22,9 +22,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from posenc_backends.torch.rotation.qk_norm import plan_of_forward, plan_of_gradient
 from posenc_backends.torch.rotation.spec import RotationSpec, Rows
-from posenc_backends.torch.rotation.triton_kernel import rotate_kernel
 from posenc_backends.torch.rotation.triton_launch import OPTIONS, THREADS, plan_of
+from posenc_core.normalization import Norm
 from posenc_core.rotation import pairing_of
 
 TARGETS = {f"sm_{level}": GPUTarget("cuda", level, 32) for level in (75, 80, 90, 100)} | {
@@ -52,6 +53,8 @@ class Variant:
     order: str = "BSHD"
     tokens: int = TOKENS
     tables: str = "float32"
+    norm: str = ""
+    weight: str = "bfloat16"
 
 
 def compiled(variant):
@@ -75,10 +78,20 @@ def compiled(variant):
     rows = Rows("positions" if axes is not None else variant.find, given, axes)
     pairing = pairing_of(variant.layout, variant.placement)
     spec = RotationSpec(pairing.inverse if variant.back else pairing, variant.back, -2)
-    plan = plan_of([(q, q), (k, k)], (cos, sin), rows, spec, is_in_place=True)
-    values = dict(zip(rotate_kernel.arg_names, (q, q, k, k, cos, sin, given, axes, 0, *plan.numbers), strict=True))
-    fixed = {param.name for param in rotate_kernel.params if param.is_constexpr}
-    ones = {param.name for param in rotate_kernel.params if not param.do_not_specialize}
+    both, tables = [(q, q), (k, k)], (cos, sin)
+    weight = empty(variant.width, dtype=variant.weight) if variant.norm else None
+    if variant.norm == "gradient":
+        plan = plan_of_gradient([(q, q), (q, q)], tables, rows, spec, Norm(), True)
+        tensors = q, q, q, empty(9, variant.width, dtype="float32"), *tables, given, axes, 0, weight
+    elif variant.norm:
+        plan = plan_of_forward(both, tables, rows, spec, Norm(order=variant.norm), True)
+        tensors = q, q, k, k, *tables, given, axes, 0, weight, weight
+    else:
+        plan, tensors = plan_of(both, tables, rows, spec, is_in_place=True), (q, q, k, k, *tables, given, axes, 0)
+    kernel = plan.kernel
+    values = dict(zip(kernel.arg_names, (*tensors, *plan.numbers), strict=True))
+    fixed = {param.name for param in kernel.params if param.is_constexpr}
+    ones = {param.name for param in kernel.params if not param.do_not_specialize}
     constants = {
         name: value
         for name, value in values.items()
@@ -88,7 +101,7 @@ def compiled(variant):
     pointers = {name: "*" + TYPES[str(x.dtype).removeprefix("torch.")] for name, x in tensors.items()}
     names, target = [*values], TARGETS[variant.target]
     source = ASTSource(
-        rotate_kernel,
+        kernel,
         {name: "constexpr" if name in constants else pointers.get(name, "i32") for name in names},
         {(names.index(name),): value for name, value in constants.items()},
         {(names.index(name),): [["tt.divisibility", 16]] for name in tensors},

@@ -115,6 +115,32 @@ def rotate_checked_tokens(  # noqa: PLR0913, PLR0917
         given: its `positions`, `axes`, `start` and `cu_seqlens`.
         call: keeps the plan of the launch.
     """
+    tokens, tables, rows, spec = checked(q, k, tables, pairing, given, inverse, seq_axis)
+    outs = None if out is None else _outs(out, (q, k))
+    if not tables[0].shape[-1] or not gpu.runs(tokens, *tables):
+        if tables[0].dtype in HALF_PRECISION:
+            tables = tuple(rows_of(table, rows, tokens[0].shape[spec.seq_axis]).float() for table in tables)
+            rows = Rows("rows")
+        results: Any = _rotated_by_operators(tokens, tables, rows, spec, outs)
+    elif outs is None:
+        results = gpu.rotated(tokens, tables, rows, spec, call)
+    else:
+        gpu.rotate_into(outs, tokens, tables, rows, spec, call)
+        results = outs
+    results = iter(results)
+    return None if q is None else next(results), None if k is None else next(results)
+
+
+def checked(
+    q: Any,
+    k: Any,
+    tables: tuple[Any, Any],
+    pairing: Pairing,
+    given: tuple[Any, Any, Any, Any],
+    inverse: bool,
+    seq_axis: int,
+) -> tuple[list[Tensor], tuple[Any, Any], Rows, RotationSpec]:
+    """Return the tokens that are given, the tables beside them, how a token finds its row, and the rotation."""
     tokens: list[Any] = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
     if not tokens:
         raise ValueError("`q` or `k` must be given, got None for both.")
@@ -125,20 +151,7 @@ def rotate_checked_tokens(  # noqa: PLR0913, PLR0917
     _check_tables(tokens[0], *tables, pairing.blocks)
     if type(tokens[0]) not in PLAIN:
         tables = replicate_beside(tables[0], tokens[0]), replicate_beside(tables[1], tokens[0])
-    rows = _rows(tokens, tables, spec.seq_axis, *given)
-    outs = None if out is None else _outs(out, (q, k))
-    if not tables[0].shape[-1] or not gpu.runs(tokens, *tables):
-        if tables[0].dtype in HALF_PRECISION:
-            tables = tuple(rows_of(table, rows, tokens[0].shape[axis]).float() for table in tables)
-            rows = Rows("rows")
-        results: Any = _rotated_by_operators(tokens, tables, rows, spec, outs)
-    elif outs is None:
-        results = gpu.rotated(tokens, tables, rows, spec, call)
-    else:
-        gpu.rotate_into(outs, tokens, tables, rows, spec, call)
-        results = outs
-    results = iter(results)
-    return None if q is None else next(results), None if k is None else next(results)
+    return tokens, tables, _rows(tokens, tables, spec.seq_axis, *given), spec
 
 
 def _rotated_by_kernel(q: Any, k: Any, cos: Any, sin: Any, start: Any, pairing: Pairing) -> Any:

@@ -160,7 +160,7 @@ def _tile(program, q_heads, k_heads, tokens, BOTH: tl.constexpr, HAS_BATCH: tl.c
           HEADS: tl.constexpr, REPEATS: tl.constexpr):  # fmt: skip
     """Return the batch row of a program, the token of each row, whether heads are of `k`, and that of each row."""
     q_tiles, k_tiles = _tiles(q_heads, HEADS * REPEATS), _tiles(k_heads, HEADS * REPEATS) if BOTH else 0
-    program, head_tiles = program.to(tl.uint32), q_tiles + k_tiles
+    program, head_tiles = tl.cast(program, tl.uint32), q_tiles + k_tiles
     head_tile, token_tile = program % head_tiles, program // head_tiles
     batch = tl.full((), 0, tl.int64)
     if HAS_BATCH:

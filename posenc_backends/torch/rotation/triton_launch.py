@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from math import gcd, prod
@@ -115,8 +115,9 @@ class Plan:
     """A launch, which may be repeated with other tensors of the same shapes, strides, dtypes, devices and alignments.
 
     Attributes:
+        kernel: what is launched.
         grid: the number of programs.
-        numbers: the arguments of the kernel after `start`.
+        numbers: the arguments of the kernel behind those that a call brings.
         last_start: the last row of the tables that the first token may have.
         axes: the axis of the positions of each pair, on the device, if there are several.
         stays: whether the channels of a pair stay where they are, so that tokens can be rotated in place.
@@ -126,17 +127,18 @@ class Plan:
     numbers: tuple[Any, ...]
     last_start: int
     axes: Tensor | None
+    kernel: Any
 
     def __init__(
         self, programs: int, numbers: tuple[Any, ...], last_start: int, axes: Tensor | None, stays: bool
     ) -> None:
         self.grid, self.numbers, self.last_start, self.axes = (programs, 1, 1), numbers, last_start, axes
-        self.stays = stays
+        self.stays, self.kernel = stays, rotate_kernel
         self._repeat: Any = None
 
     def launch(self, *given: Any) -> None:
         """Launch by Triton's own call, which looks at all arguments, and compiles the kernel for them if need be."""
-        kernel = rotate_kernel[self.grid](*given, *self.numbers, **OPTIONS)
+        kernel = self.kernel[self.grid](*given, *self.numbers, **OPTIONS)
         if isinstance(kernel, CompiledKernel):
             self._repeat = kernel[self.grid]
 
@@ -154,6 +156,7 @@ def plan_of(
     rows: Rows,
     spec: RotationSpec,
     is_in_place: bool = False,
+    tile_of: Callable[..., Tile] = tile_of,
 ) -> Plan | None:
     """Return how one launch rotates queries, keys or both; None if their axes do not lie as the kernel needs.
 
@@ -163,6 +166,7 @@ def plan_of(
         rows: which of their rows are those of a token.
         spec: which channels are pairs, and where the tokens are.
         is_in_place: whether all tokens are their own results.
+        tile_of: chooses the tile of a program.
     """
     cos, pairing = tables[0], spec.pairing
     if _table_strides(cos) != _table_strides(tables[1]):

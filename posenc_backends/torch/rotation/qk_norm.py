@@ -1,0 +1,237 @@
+"""The norm and the rotation of queries and keys in one call: a Triton kernel on a GPU, the formula elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc_core.normalization import Norm, Order, check_weight, norm_of, normalize_and_rotate
+from posenc_core.rotation import Layout, Pairing, Placement, pairing_of
+
+from . import gpu
+from .apply_rotary import checked
+from .spec import RotationSpec, Rows, aligned_rows
+
+HEADS = 4  # of a token in a program, for which it reads rows of tables once
+PARTS = 1024  # programs of a backward pass, each with a sum of its own: as many on all devices, for the same bits
+
+
+def apply_qk_norm_rotary(  # noqa: PLR0913
+    q: Tensor | None,
+    k: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    q_weight: Tensor | None = None,
+    k_weight: Tensor | None = None,
+    *,
+    layout: Layout,
+    epsilon: float = 1e-6,
+    offset: float = 0.0,
+    order: Order = "norm_first",
+    placement: Placement = "lead",
+    blocks: int = 1,
+    positions: Tensor | None = None,
+    axes: Sequence[int] | None = None,
+    start: int | Tensor = 0,
+    cu_seqlens: Tensor | None = None,
+    seq_axis: int = -2,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Normalize each head of queries and keys by its root mean square (QK-norm) and rotate: on a GPU in one launch.
+
+    Args:
+        q, k, cos, sin, layout, placement, blocks, positions, axes, start, cu_seqlens, seq_axis: as in `apply_rotary`.
+        q_weight, k_weight: of each channel, `(width,)`, or None.
+        epsilon, offset, order: as in `posenc_core.normalize_and_rotate`, which computes the same. The kernel may add
+            the squares in another order, all else is rounded as there.
+    Returns:
+        The queries and keys, normalized and rotated in float32 and rounded once; None where none were given. Gradients
+        reach queries, keys and weights by a kernel, with the same bits each time; tables by operators.
+    Raises:
+        TypeError: as in `apply_rotary`, or if a weight is not floating-point.
+        ValueError: as in `apply_rotary` and `normalize_and_rotate`.
+    Source: Dehghani et al. 2023 (arXiv:2302.05442), section 2; Su et al. 2021 (arXiv:2104.09864).
+
+    >>> q, k = torch.ones(1, 2, 3, 4), torch.ones(1, 1, 3, 4)
+    >>> cos, sin = torch.zeros(8, 2), torch.ones(8, 2)
+    >>> apply_qk_norm_rotary(3 * q, k, cos, sin, torch.full((4,), 0.5), epsilon=0.0, layout="half")[0][0, 0]
+    tensor([[-0.5000, -0.5000,  0.5000,  0.5000],
+            [-0.5000, -0.5000,  0.5000,  0.5000],
+            [-0.5000, -0.5000,  0.5000,  0.5000]])
+    """
+    weights = [weight for x, weight in ((q, q_weight), (k, k_weight)) if x is not None]
+    norm = norm_of(epsilon, offset, order, None, has_weight=any(weight is not None for weight in weights))
+    pairing, given = pairing_of(layout, placement, blocks), (positions, axes, start, cu_seqlens)
+    tokens, tables, rows, spec = checked(q, k, (cos, sin), pairing, given, False, seq_axis)
+    for x, weight in zip(tokens, weights, strict=True):
+        if weight is not None:
+            check_weight(weight, x, norm)
+    results = iter(_normalized(tokens, weights, tables, rows, spec, norm))
+    return None if q is None else next(results), None if k is None else next(results)
+
+
+def _normalized(
+    tokens: list[Tensor], weights: list[Tensor | None], tables: tuple[Tensor, Tensor], rows: Rows, spec: Any, norm: Norm
+) -> list[Tensor]:
+    """Return up to two tensors of tokens, normalized and rotated: in one launch, if weights are alike."""
+    kinds = {None if weight is None else weight.dtype for weight in weights}
+    if len(kinds) > 1:
+        return [
+            result
+            for one, weight in zip(tokens, weights, strict=True)
+            for result in _normalized([one], [weight], tables, rows, spec, norm)
+        ]
+    found = [weight for weight in weights if weight is not None]
+    if torch.compiler.is_compiling() or not tables[0].shape[-1] or not gpu.runs([*tokens, *found], *tables):
+        return _by_operators(tokens, weights, tables, rows, spec, norm)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (*tokens, *found)):
+        return list(_Normalize.apply(len(tokens), rows, spec, norm, *tables, *tokens, *weights))
+    return _launched(tokens, weights, tables, rows, spec, norm)
+
+
+def _by_operators(
+    tokens: Sequence[Tensor], weights: Sequence[Tensor | None], tables: Any, rows: Rows, spec: RotationSpec, norm: Norm
+) -> list[Tensor]:
+    results = []
+    for x, weight in zip(tokens, weights, strict=True):
+        cos, sin = aligned_rows(tables, rows, spec, x)
+        results.append(_by_formula(x, cos, sin, weight, spec.pairing, norm))
+    return results
+
+
+def _by_formula(x: Tensor, cos: Tensor, sin: Tensor, weight: Tensor | None, pairing: Pairing, norm: Norm) -> Tensor:
+    layout: Any = pairing.split if pairing.split == pairing.join else "interleaved_to_half"
+    placement: Any = pairing.placement
+    order: Any = norm.order
+    return normalize_and_rotate(
+        x, cos, sin, layout=layout, placement=placement, blocks=pairing.blocks, weight=weight,
+        offset=norm.offset if weight is not None else 0.0, epsilon=norm.epsilon, order=order,
+    )  # fmt: skip
+
+
+def plan_of_forward(both: Any, tables: Any, rows: Rows, spec: RotationSpec, norm: Norm, has_weight: bool) -> Any:
+    """Return the plan of a launch, as `triton_launch.plan_of`, which a call gives both weights behind `start`."""
+    from .triton_launch import plan_of  # takes half a second
+    from .triton_qk_norm import normalize_rotate_kernel
+
+    plan = plan_of(both, tables, rows, spec, tile_of=partial(_tile, 8, 8))
+    if plan is not None:
+        plan.kernel, plan.numbers = normalize_rotate_kernel, (*plan.numbers, *_constants(norm, has_weight))
+    return plan
+
+
+def plan_of_gradient(both: Any, tables: Any, rows: Rows, spec: RotationSpec, norm: Norm, has_weight: bool) -> Any:
+    """Return the plan of a launch that reads tokens and the gradient of results, both paired with that of the tokens.
+
+    A call gives it in place of the results the gradient of the tokens and the sums of each program, and behind `start`
+    the weight and the number of tiles.
+    """
+    from .triton_launch import plan_of
+    from .triton_qk_norm import gradient_kernel
+
+    plan = plan_of(both, tables, rows, spec, tile_of=partial(_tile, 4, 8))
+    if plan is None:
+        return None
+    tiles = plan.grid[0] // 2  # those of the tokens; the gradient has as many
+    plan.kernel, plan.numbers = gradient_kernel, (tiles, *plan.numbers, *_constants(norm, has_weight))
+    plan.grid = (min(tiles, PARTS), 1, 1)
+    return plan
+
+
+def _tile(at_once: int, in_all: int, *sizes: Any) -> Any:
+    """Return a tile of few heads of each token, whose rows of tables are read together.
+
+    Args:
+        at_once, in_all: how many pairs a thread has in a tile, and in all its tiles.
+        sizes: the arguments of `triton_launch.tile_of`.
+    """
+    from .triton_launch import THREADS, tile_of
+
+    tile = tile_of(*sizes)
+    rows = min(tile.tokens * tile.heads, max(1, at_once * THREADS // tile.columns))
+    most = 1 << (sizes[-1] - 1).bit_length()
+    tokens = min(tile.tokens, rows // min(HEADS, most, rows))
+    heads = min(rows // tokens, most)
+    repeats = min(in_all * THREADS // (rows * tile.columns), most // heads) if tokens > 1 else 1
+    return tile._replace(tokens=tokens, heads=heads, repeats=max(1, repeats))
+
+
+def _constants(norm: Norm, has_weight: bool) -> tuple[Any, ...]:
+    return norm.order == "norm_first", norm.epsilon, norm.offset if has_weight else 0.0
+
+
+def _launched(
+    tokens: Sequence[Tensor], weights: Sequence[Tensor | None], tables: Any, rows: Rows, spec: RotationSpec, norm: Norm
+) -> list[Tensor]:
+    outs = [torch.empty_like(x) for x in tokens]
+    both = list(zip(tokens, outs, strict=True))
+    plan = plan_of_forward(both, tables, rows, spec, norm, weights[0] is not None)
+    if plan is None:  # axes that cannot be seen as one
+        return _by_operators(tokens, weights, tables, rows, spec, norm)
+    first, last = (_read(weight, tokens[0]) for weight in (weights[0], weights[-1]))
+    if plan.grid[0]:
+        with _device_of(tokens[0]):
+            plan.launch(*both[0], *both[-1], *tables, rows.given, rows.axes, rows.start, first, last)
+    return outs
+
+
+def _gradients(
+    x: Tensor, gradient: Tensor, weight: Tensor | None, tables: Any, rows: Rows, spec: RotationSpec, norm: Norm
+) -> tuple[Tensor, Tensor | None]:
+    """Return the gradients of tokens and of their weight."""
+    result, how = torch.empty_like(x), (tables, rows, spec, norm, weight is not None)
+    plan = plan_of_gradient([(x, result), (gradient, result)], *how)
+    if plan is None:
+        gradient = torch.empty_like(x).copy_(gradient)
+        plan = plan_of_gradient([(x, result), (gradient, result)], *how)
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    sums = None if weight is None else x.new_empty((plan.grid[0], x.shape[-1]), dtype=wide)
+    if plan.grid[0]:
+        with _device_of(x):
+            plan.launch(x, result, gradient, sums, *tables, rows.given, rows.axes, rows.start, _read(weight, x))
+    return result, None if weight is None or sums is None else sums.sum(0).to(weight.dtype)
+
+
+def _read(weight: Tensor | None, x: Tensor) -> Tensor | None:
+    """Return a weight as the kernel reads it: contiguous, of no dtype that would change that in which it computes."""
+    if weight is not None and torch.float64 in {weight.dtype, x.dtype}:
+        weight = weight.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+    return None if weight is None else weight.contiguous()
+
+
+def _device_of(x: Tensor) -> Any:
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
+
+
+class _Normalize(torch.autograd.Function):
+    """The gradient by a kernel of its own, which reads the tokens again; that of the gradient by operators."""
+
+    @staticmethod
+    def forward(context: Any, count: int, rows: Rows, spec: RotationSpec, norm: Norm, *tensors: Any) -> Any:
+        tables, tokens, weights = tensors[:2], tensors[2 : 2 + count], tensors[2 + count :]
+        context.save_for_backward(*tensors, rows.given, rows.axes)
+        context.how = count, rows.find, rows.start, spec, norm
+        context.set_materialize_grads(False)
+        return tuple(_launched(tokens, weights, tables, rows, spec, norm))
+
+    @staticmethod
+    def backward(context: Any, *gradients: Any) -> Any:
+        count, find, start, spec, norm = context.how
+        cos, sin, *both, given, axes = context.saved_tensors
+        rows, of_tokens, of_weights = Rows(find, given, axes, start), [], []
+        for x, weight, gradient in zip(both[:count], both[count:], gradients, strict=True):
+            found: Any = (None, None)
+            if gradient is not None and torch.is_grad_enabled():
+                leaves = [x] if weight is None else [x, weight]
+                with torch.enable_grad():
+                    result = _by_operators([x], [weight], (cos, sin), rows, spec, norm)[0]
+                found = (*torch.autograd.grad(result, leaves, gradient, create_graph=True), None)[:2]
+            elif gradient is not None:
+                found = _gradients(x, gradient, weight, (cos, sin), rows, spec, norm)
+            of_tokens.append(found[0])
+            of_weights.append(found[1])
+        return None, None, None, None, None, None, *of_tokens, *of_weights

@@ -1,0 +1,231 @@
+"""Kernels of QK-norm and RoPE in one pass: RMS norm of each head and rotation, in either order, and their gradient."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .triton_kernel import (
+    INTEGERS,
+    _find_tokens,
+    _load_pairs,
+    _load_rows,
+    _places,
+    _rest_channels,
+    _rounded,
+    _store_pairs,
+    _tile,
+    _wide,
+)
+
+
+@triton.jit
+def _load_head(x, channel, here, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr,
+               PLACEMENT: tl.constexpr, LAYOUT: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr):  # fmt: skip
+    """Return heads at `x`: the first and the second channels of pairs, and the channels of no pair, if any."""
+    first, second = _load_pairs(x, channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, LAYOUT, COLUMNS)
+    rest = first
+    if REST > 0:
+        channels, is_still = _rest_channels(here, WIDTH, PAIRS, PLACEMENT, LAYOUT, REST)
+        rest = tl.load(x + channels * channel, mask=is_still)
+    return first, second, rest
+
+
+@triton.jit
+def _store_head(out, channel, here, head, dtype: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr,
+                BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr, LAYOUT: tl.constexpr, COLUMNS: tl.constexpr,
+                REST: tl.constexpr, BY_BITS: tl.constexpr):  # fmt: skip
+    """Round a head to `dtype`, and write it to rows that begin at `out`."""
+    first, second = _rounded(head[0], dtype, BY_BITS), _rounded(head[1], dtype, BY_BITS)
+    _store_pairs(out, channel, here, first, second, WIDTH, PAIRS, BLOCKS, PLACEMENT, LAYOUT, COLUMNS)
+    if REST > 0:
+        channels, is_still = _rest_channels(here, WIDTH, PAIRS, PLACEMENT, LAYOUT, REST)
+        tl.store(out + channels * channel, _rounded(head[2], dtype, BY_BITS), mask=is_still)
+
+
+@triton.jit
+def _widened(head, ADDEND: tl.constexpr):
+    """Return a head in the dtype in which it is rotated, plus a number."""
+    if ADDEND == 0:
+        return _wide(head[0]), _wide(head[1]), _wide(head[2])
+    else:
+        return _wide(head[0]) + ADDEND, _wide(head[1]) + ADDEND, _wide(head[2]) + ADDEND
+
+
+@triton.jit
+def _product(head, factors):
+    return head[0] * factors[0], head[1] * factors[1], head[2] * factors[2]
+
+
+@triton.jit
+def _scaled(head, factor):
+    return head[0] * factor, head[1] * factor, head[2] * factor
+
+
+@triton.jit
+def _turned(head, cosine, sine):
+    first, second = head[0] * cosine - head[1] * sine, head[1] * cosine + head[0] * sine
+    return first, second, head[2]
+
+
+@triton.jit
+def _mean(head, WIDTH: tl.constexpr, PAIRS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr):
+    """Return the mean of the channels of each row, `(rows, 1)`."""
+    both = head[0] + head[1]
+    if COLUMNS != PAIRS:
+        both = tl.where((tl.arange(0, COLUMNS) < PAIRS)[None, :], both, 0.0)
+    total = tl.sum(both, axis=1)
+    if REST > 0:
+        total += tl.sum(tl.where((tl.arange(0, REST) < WIDTH - 2 * PAIRS)[None, :], head[2], 0.0), axis=1)
+    return (total / WIDTH)[:, None]
+
+
+@triton.jit(do_not_specialize=INTEGERS)
+def normalize_rotate_kernel(
+    q, q_out, k, k_out, cos, sin, given, axes, start, q_weight, k_weight,
+    q_heads, k_heads, tokens, length, num_bounds,
+    q_batch, q_head, q_token, q_out_batch, q_out_head, q_out_token,
+    k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
+    table_batch, table_row, given_axis, given_batch, given_token,
+    q_channel, q_out_channel, k_channel, k_out_channel, table_column,
+    FIND: tl.constexpr, HAS_AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
+    EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr,
+    SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
+    COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr, BY_BITS: tl.constexpr,
+    NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr,
+):  # fmt: skip
+    """Normalize and rotate some heads of some tokens: programs, tiles, strides and rows are those of `rotate_kernel`.
+
+    A head stays in the registers of the threads that have its row, and is rounded to the dtype of the tokens once.
+    """
+    batch, token, is_token, is_k, head_index, heads, x, out, x_head, out_head, x_channel, out_channel = _find_tokens(
+        q, q_out, k, k_out, q_heads, k_heads, tokens,
+        q_batch, q_head, q_token, q_out_batch, q_out_head, q_out_token,
+        k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
+        q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS, UNIT,
+    )  # fmt: skip
+    column = tl.arange(0, COLUMNS).to(tl.int64)
+    place = _places(
+        token, is_token, column, batch, start, given, axes, given_axis, given_batch, given_token, num_bounds,
+        FIND, HAS_AXES, PAIRS,
+    )  # fmt: skip
+    loaded = ()
+    for i in tl.static_range(REPEATS):
+        here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
+        at = x + tl.cast(x_head, tl.int64) * (i * HEADS * UNIT)
+        head = _load_head(at, x_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT, COLUMNS, REST)
+        loaded += (head,)  # type: ignore[assignment]
+    known = is_token[:, None] if COLUMNS == PAIRS else is_token[:, None] & (column < PAIRS)[None, :]
+    at = (batch * table_batch + place * table_row) * TABLE_UNIT + column[None, :] * table_column
+    dtype: tl.constexpr = q.dtype.element_ty
+    cosine = _load_rows(cos + at, known, place, length, FIND, dtype)
+    sine = _load_rows(sin + at, known, place, length, FIND, dtype)
+    weight_layout: tl.constexpr = SPLIT if NORM_FIRST else JOIN
+    if q_weight is not None:
+        at = (tl.where(is_k, k_weight, q_weight) if BOTH else q_weight) + token[:, None] * 0  # as tokens lie in threads
+        weight = _load_head(at, 1, is_token[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST)
+    for i in tl.static_range(REPEATS):
+        here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
+        head = _widened(loaded[i], 0)
+        if not NORM_FIRST:
+            head = _turned(head, cosine, sine)
+        mean = _mean(_product(head, head), WIDTH, PAIRS, COLUMNS, REST)
+        head = _scaled(head, tl.rsqrt(mean + EPSILON))
+        if q_weight is not None:
+            head = _product(head, _widened(weight, OFFSET))
+        if NORM_FIRST:
+            head = _turned(head, cosine, sine)
+        to = out + tl.cast(out_head, tl.int64) * (i * HEADS * UNIT)
+        _store_head(to, out_channel, here, head, dtype, WIDTH, PAIRS, BLOCKS, PLACEMENT, JOIN, COLUMNS, REST, BY_BITS)
+
+
+GRADIENT_INTEGERS = [
+    "start", "tiles", "heads", "_heads", "tokens", "length", "num_bounds",
+    *(f"{x}_{axis}" for x in ("x", "to", "of", "") for axis in ("batch", "head", "token")),
+    "table_batch", "table_row", "given_axis", "given_batch", "given_token",
+]  # fmt: skip
+
+
+@triton.jit(do_not_specialize=GRADIENT_INTEGERS)
+def gradient_kernel(
+    x, x_gradient, gradient, partial, cos, sin, given, axes, start, weight, tiles,
+    heads, _heads, tokens, length, num_bounds,
+    x_batch, x_head, x_token, to_batch, to_head, to_token,
+    of_batch, of_head, of_token, _batch, _head, _token,
+    table_batch, table_row, given_axis, given_batch, given_token,
+    x_channel, to_channel, of_channel, _channel, table_column,
+    FIND: tl.constexpr, HAS_AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
+    EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr,
+    SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
+    COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr, BY_BITS: tl.constexpr,
+    NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr,
+):  # fmt: skip
+    """Write the gradient of tokens, and each program's part of that of the weight, the sum over the heads that it has.
+
+    Arguments are those of a launch whose queries are the tokens and whose keys are the gradient of the results.
+    """
+    dtype: tl.constexpr = x.dtype.element_ty
+    wide: tl.constexpr = tl.float64 if dtype == tl.float64 else tl.float32
+    weight_layout: tl.constexpr = SPLIT if NORM_FIRST else JOIN
+    column = tl.arange(0, COLUMNS).to(tl.int64)
+    first = tl.zeros((TOKENS * HEADS, COLUMNS), wide)
+    rest = tl.zeros((TOKENS * HEADS, REST if REST > 0 else 1), wide)
+    sums = (first, first, rest)
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        batch, token_index, _, head_index = _tile(tile, heads, heads, tokens, False, HAS_BATCH, TOKENS, HEADS, REPEATS)
+        token, head, is_token = token_index.to(tl.int64), head_index.to(tl.int64), token_index < tokens
+        at_x = x + ((batch * x_batch + token * x_token + head * x_head) * UNIT)[:, None]
+        at_gradient = gradient + ((batch * of_batch + token * of_token + head * of_head) * UNIT)[:, None]
+        at_result = x_gradient + ((batch * to_batch + token * to_token + head * to_head) * UNIT)[:, None]
+        place = _places(
+            token, is_token, column, batch, start, given, axes, given_axis, given_batch, given_token, num_bounds,
+            FIND, HAS_AXES, PAIRS,
+        )  # fmt: skip
+        known = is_token[:, None] if COLUMNS == PAIRS else is_token[:, None] & (column < PAIRS)[None, :]
+        at = (batch * table_batch + place * table_row) * TABLE_UNIT + column[None, :] * table_column
+        for i in tl.static_range(REPEATS):
+            here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
+            step = tl.cast(i * HEADS * UNIT, tl.int64)
+            given_x = _load_head(
+                at_x + x_head * step, x_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT, COLUMNS, REST
+            )
+            given_gradient = _load_head(
+                at_gradient + of_head * step, of_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, JOIN, COLUMNS, REST
+            )
+            cosine = _load_rows(cos + at, known, place, length, FIND, dtype)
+            sine = _load_rows(sin + at, known, place, length, FIND, dtype)
+            one, change = _widened(given_x, 0), _widened(given_gradient, 0)
+            if NORM_FIRST:
+                change = _turned(change, cosine, -sine)
+            else:
+                one = _turned(one, cosine, sine)
+            factor = tl.rsqrt(_mean(_product(one, one), WIDTH, PAIRS, COLUMNS, REST) + EPSILON)
+            one = _scaled(one, factor)
+            if partial is not None:
+                of_weight = _product(change, one)
+                sums = (
+                    sums[0] + tl.where(here, of_weight[0], 0.0), sums[1] + tl.where(here, of_weight[1], 0.0),
+                    sums[2] + tl.where(here, of_weight[2], 0.0) if REST > 0 else rest,
+                )  # fmt: skip
+            if weight is not None:
+                at_weight = weight + token[:, None] * 0
+                of_channels = _load_head(
+                    at_weight, 1, is_token[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST
+                )
+                change = _product(change, _widened(of_channels, OFFSET))
+            mean = _mean(_product(change, one), WIDTH, PAIRS, COLUMNS, REST)
+            along = _scaled(one, mean)
+            change = _scaled((change[0] - along[0], change[1] - along[1], change[2] - along[2]), factor)
+            if not NORM_FIRST:
+                change = _turned(change, cosine, -sine)
+            _store_head(
+                at_result + to_head * step, to_channel, here, change, dtype, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT,
+                COLUMNS, REST, BY_BITS,
+            )  # fmt: skip
+    if partial is not None:
+        to = partial + tl.program_id(0).to(tl.int64) * WIDTH + tl.zeros((1, 1), tl.int64)
+        total = (tl.sum(sums[0], 0)[None, :], tl.sum(sums[1], 0)[None, :], tl.sum(sums[2], 0)[None, :])
+        _store_head(
+            to, 1, tl.full((1, 1), True, tl.int1), total, wide, WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout,
+            COLUMNS, REST, BY_BITS,
+        )  # fmt: skip

@@ -1,0 +1,104 @@
+"""Norm and rotation in one launch: the numbers of the formula in float64, rounded once; and their gradients."""
+
+import pytest
+import torch
+from torch.func import vmap
+
+from posenc_backends.torch import apply_qk_norm_rotary
+from posenc_backends.torch.rotation import qk_norm
+from posenc_core import normalize_and_rotate
+from posenc_core._array_api.namespace import aligned
+
+from . import expected
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own, of derivatives
+
+ORDERS = ("norm_first", "rope_first")
+ROUNDING = {"float32": 2**-24, "bfloat16": 2**-8, "float16": 2**-11, "float64": 2**-53}
+SUMS = {dtype: 2**-50 if dtype == "float64" else 2**-21 for dtype in ROUNDING}  # of squares, in any order; and roots
+COS, SIN = expected.tables()
+POSITIONS = torch.tensor([[3, 1, 4, 1, 5], [8, 0, 2, 6, 5]])
+
+
+def normalized(x, rows, weight, *, seq_axis=-2, **options):
+    """Return the formula of float64, by NumPy, which no kernel for PyTorch reads."""
+    cos, sin = (aligned(table, x, seq_axis=seq_axis).double().numpy() for table in rows)
+    weight = None if weight is None else weight.double().numpy()
+    return torch.from_numpy(normalize_and_rotate(x.double().numpy(), cos, sin, weight=weight, **options))
+
+
+@pytest.mark.parametrize("form", expected.FORMS)
+def test_results_are_the_formula_rounded_once(launches, form):
+    """Each layout, in one of the strides, dtypes and orders; the weights in that of the tokens or in float32."""
+    number = expected.FORMS.index(form)
+    for index, (layout, placement, blocks) in enumerate(expected.PAIRINGS):
+        strides = expected.STRIDES[(index + number) % len(expected.STRIDES)]
+        dtype = list(expected.DTYPES)[(index // 2 + number) % 4]
+        used = form.replace("of each batch row", "").replace(" of each", "").strip() if strides == "THD" else form
+        q, seq_axis = expected.tokens(strides, 3, expected.DTYPES[dtype])
+        k, _ = expected.tokens(strides, 1, expected.DTYPES[dtype])
+        tables, arguments, rows = expected.arguments_of(used, COS, SIN)
+        weights = [torch.randn(15).to(q.dtype if index % 2 else torch.float32) for _ in "qk"]
+        options = {"layout": layout, "placement": placement, "blocks": blocks, "seq_axis": seq_axis}
+        options |= {"order": ORDERS[(index // 3 + number) % 2], "epsilon": 1e-5, "offset": float(index % 3 == 0)}
+        got = apply_qk_norm_rotary(q, k, *tables, *weights, **options, **arguments)
+        for x, weight, result in zip((q, k), weights, got, strict=True):
+            assert result.dtype == x.dtype
+            right, error = normalized(x, rows, weight, **options), ROUNDING[dtype] + SUMS[dtype]
+            torch.testing.assert_close(result.double(), right, rtol=error, atol=8 * SUMS[dtype], equal_nan=True)
+    assert launches == [2] * len(expected.PAIRINGS)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_gradients_and_those_of_gradients(launches, order):
+    tensors = [torch.randn(*sizes, dtype=torch.float64, requires_grad=True) for sizes in ((1, 2, 1, 5), (5,))]
+
+    def call(x, weight):
+        options = {"layout": "interleaved_to_half", "order": order, "start": torch.tensor([4])}
+        return apply_qk_norm_rotary(None, x, COS[:, :2], SIN[:, :2], None, weight, **options)[1]
+
+    assert torch.autograd.gradcheck(call, tensors, fast_mode=True)
+    assert launches
+    assert torch.autograd.gradgradcheck(call, tensors, fast_mode=True)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 1024])
+def test_sums_for_the_gradient_of_a_weight_are_of_all_heads(launches, monkeypatch, parts):
+    """A program has several tiles; the gradient of a sum is expanded."""
+    monkeypatch.setattr(qk_norm, "PARTS", parts)
+    x, weight = torch.randn(2, 5, 70, 8), torch.randn(8)
+    cos, sin = expected.tables(4, rows=70)
+    leaves = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+    result, _ = apply_qk_norm_rotary(leaves[0], None, cos, sin, leaves[1], layout="half")
+    got = torch.autograd.grad(result.sum(), leaves)
+    counted = launches.copy()
+    wide = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    right = torch.autograd.grad(normalize_and_rotate(wide[0], cos, sin, layout="half", weight=wide[1]).sum(), wide)
+    for one, other in zip(got, right, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=1e-5)
+    assert counted == [1, 2]
+
+
+def test_weights_may_be_missing_or_differ(launches):
+    q, k, weight = torch.randn(2, 3, 5, 12), torch.randn(2, 1, 5, 12), torch.randn(12)
+    options = {"layout": "half"}
+    for weights in ((None, None), (weight, None), (weight, weight.double())):
+        got = apply_qk_norm_rotary(q, k, COS[:5], SIN[:5], *weights, **options)
+        for x, one, result in zip((q, k), weights, got, strict=True):
+            right = normalized(x, (COS[:5], SIN[:5]), one, **options)
+            torch.testing.assert_close(result.double(), right, rtol=2e-6, atol=2e-6)
+    assert launches == [2, 1, 1, 1, 1]
+    with pytest.raises(ValueError, match="a number for each of the 12 channels, got 11"):
+        apply_qk_norm_rotary(q, k, COS[:5], SIN[:5], weight[:11], weight, **options)
+
+
+def test_transformed_and_compiled_code_has_the_formula():
+    q, weight = torch.randn(2, 3, 5, 12), torch.randn(12)
+
+    def call(x):
+        return apply_qk_norm_rotary(x, None, COS, SIN, weight, layout="half", positions=POSITIONS[0])[0]
+
+    right = normalized(q, (COS[POSITIONS[0]], SIN[POSITIONS[0]]), weight, layout="half")
+    compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
+    for result in (vmap(call)(q[None])[0], compiled(q), torch.func.jvp(call, (q,), (q,))[0]):
+        torch.testing.assert_close(result.double(), right, rtol=2e-6, atol=2e-6)
