@@ -26,6 +26,7 @@ STORED = {  # the name of each dtype in safetensors files, and that of NumPy for
     "float32": ("F32", "<f4"),
     "float16": ("F16", "<f2"),
     "bfloat16": ("BF16", "<u2"),
+    "float8_e4m3fn": ("F8_E4M3", "u1"),  # sign, 4 bits of exponent, 3 of mantissa; 448 is the largest number
     "int64": ("I64", "<i8"),
 }
 INPUTS = {
@@ -59,7 +60,19 @@ class Numbers(NamedTuple):
         if self.dtype == "bfloat16":
             bits = ROUNDED["bfloat16"](self.values).view(np.uint32) >> 16
             return bits.astype(STORED[self.dtype][1]).tobytes()
+        if self.dtype == "float8_e4m3fn":
+            codes = np.searchsorted(FLOAT8, np.abs(self.values)) + 128 * np.signbit(self.values)
+            return codes.astype(STORED[self.dtype][1]).tobytes()
         return self.values.astype(STORED[self.dtype][1]).tobytes()
+
+
+FLOAT8 = np.array(
+    [
+        *(code % 8 * 2.0**-9 for code in range(8)),
+        *((8 + code % 8) * 2.0 ** (code // 8 - 10) for code in range(8, 127)),
+        np.nan,
+    ]
+)
 
 
 def from_bytes(data: bytes, dtype: str, shape: Sequence[int]) -> Numbers:
@@ -67,6 +80,8 @@ def from_bytes(data: bytes, dtype: str, shape: Sequence[int]) -> Numbers:
     values = np.frombuffer(data, STORED[dtype][1]).reshape(shape)
     if dtype == "bfloat16":
         return Numbers((values.astype(np.uint32) << 16).view(np.float32).astype(np.float64), dtype)
+    if dtype == "float8_e4m3fn":
+        return Numbers(np.where(values < 128, 1, -1) * FLOAT8[values % 128], dtype)
     return Numbers(values.astype(np.int64 if dtype == "int64" else np.float64), dtype)
 
 

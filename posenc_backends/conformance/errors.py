@@ -13,7 +13,7 @@ from posenc_core.rotation import pair_slices
 
 GoldenCase = dict[str, Any]
 
-DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4}
 ROTARY_KINDS = ("Rotary", "XPos", "MultimodalRotary", "AxialRotary", "LearnedRotary")
 LOOKED_UP = ("Alibi", "Sandwich", "T5Bias", "SwinBias")  # one product, or none: exact
 

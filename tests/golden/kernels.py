@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import mpmath as mp
+from numbers_of import rounded
 from rope import angles_of, channels, scaled
 
 YARN = {"kind": "YaRN", "factor": 40.0, "original_max_position_embeddings": 4096}
@@ -113,7 +114,12 @@ def places(encoding: dict[str, Any], positions: Any) -> list[list[tuple[int, ...
 
 
 def row_of(encoding: dict[str, Any], x: list[float], place: tuple[int, ...]) -> list[float]:
-    """Return one token rotated: Su et al. 2021, equation 34, each number rounded once to float64."""
+    """Return one token rotated, each number rounded once to float64."""
+    return list(map(float, rotated_row(encoding, x, place)))
+
+
+def rotated_row(encoding: dict[str, Any], x: list[Any], place: tuple[int, ...]) -> list[Any]:
+    """Return one token rotated: Su et al. 2021, equation 34."""
     if encoding["kind"] == "Rotary":
         dim = encoding.get("rotary_dim") or encoding["head_dim"]
         frequencies, factor = scaled(dim, encoding.get("base", 10000), encoding.get("scaling") or {})
@@ -125,5 +131,58 @@ def row_of(encoding: dict[str, Any], x: list[float], place: tuple[int, ...]) -> 
     for (frequency, axis), (a, b, to_a, to_b) in zip(pairs, channels(encoding, len(pairs)), strict=True):
         angle = place[axis] * frequency
         cos, sin = factor * mp.cos(angle), sign * factor * mp.sin(angle)
-        result[to_a], result[to_b] = float(x[a] * cos - x[b] * sin), float(x[b] * cos + x[a] * sin)
+        result[to_a], result[to_b] = x[a] * cos - x[b] * sin, x[b] * cos + x[a] * sin
     return result
+
+
+def qk_norm() -> Iterator[dict[str, Any]]:
+    """Yield queries normalized by their root mean square and rotated, in both orders, and the scale of their FP8."""
+    numbers = random.Random(20261127)
+    half = {"kind": "Rotary", "head_dim": 64, "layout": "half"}
+    usual = {"epsilon": 1e-6, "offset": 0.0, "order": "norm_first", "head_axis": None, "weight": True}
+    after = {"order": "rope_first"}
+    for name, encoding, options in (
+        ("norm-first-half-128", half | {"head_dim": 128, "base": 1000000}, {}),  # Qwen3
+        ("norm-first-offset-half-64", half, {"offset": 1.0}),  # Gemma 3
+        ("norm-first-of-rows-half-64", half | {"base": 500000}, {"head_axis": -3}),  # OLMo 2
+        ("norm-first-large-epsilon-interleaved-64", half | {"layout": "interleaved"}, {"epsilon": 0.25}),
+        ("norm-first-partial-half-64", half | {"rotary_dim": 16}, {}),
+        ("rope-first-half-64", half, after),  # HunYuan
+        (
+            "rope-first-without-weight-inverse-64",
+            half | {"direction": "inverse"},
+            after | {"weight": False},
+        ),  # nanochat
+        ("rope-first-partial-interleaved-64", half | {"layout": "interleaved", "rotary_dim": 16}, after),
+    ):
+        yield {"name": name, "encoding": encoding} | _normalized_and_rotated(encoding, usual | options, numbers)
+
+
+def _normalized_and_rotated(encoding: dict[str, Any], norm: dict[str, Any], numbers: random.Random) -> dict[str, Any]:
+    heads, width, positions = 2, encoding["head_dim"], [0, 7, 131071]
+    q = [[[drawn(numbers) for _ in range(width)] for _ in positions] for _ in range(heads)]
+    channels = width * (1 if norm["head_axis"] is None else heads)
+    weight = [numbers.randint(32, 127) / 64 for _ in range(channels)] if norm.pop("weight") else None
+    gain = [norm["offset"] + mp.mpf(w) for w in weight] if weight else [mp.mpf(1)] * width
+
+    def normalized(token: list[Any]) -> list[Any]:
+        """Return the heads of a token, all normalized together if the norm is of rows."""
+        groups = [token] if norm["head_axis"] else [[head] for head in token]
+        result = []
+        for group in groups:
+            row = [x for head in group for x in head]
+            r = 1 / mp.sqrt(mp.fsum(x * x for x in row) / len(row) + mp.mpf(norm["epsilon"]))
+            row = [x * r * g for x, g in zip(row, gain, strict=True)]
+            result += [row[i : i + width] for i in range(0, len(row), width)]
+        return result
+
+    tokens = []
+    for t, place in enumerate(positions):
+        token = [[mp.mpf(x) for x in head[t]] for head in q]
+        token = normalized(token) if norm["order"] == "norm_first" else token
+        token = [rotated_row(encoding, head, (place,)) for head in token]
+        tokens.append(normalized(token) if norm["order"] == "rope_first" else token)
+    rotated_q = [[[float(x) for x in token[h]] for token in tokens] for h in range(heads)]
+    scale = rounded(max(abs(x) for head in rotated_q for row in head for x in row) / mp.mpf(448))
+    case = {"positions": positions, **norm, "scale": scale, "q": [q], **({"weight": weight} if weight else {})}
+    return case | {"rotated_q": [rotated_q]}

@@ -14,12 +14,15 @@ import pytest
 from safetensors.numpy import load_file
 
 import posenc_core
+from posenc_backends.check.program import Numbers, from_bytes
 from posenc_backends.cli.golden.publish import SETS, VERSION, publish, rounded_once
 from posenc_backends.cli.main import main
 from posenc_backends.conformance.errors import pair_lengths, ulp_of
 from posenc_core.encodings import NAMES, Encoding
+from posenc_core.normalization import normalize_and_rotate
 from posenc_core.rotation import rotate_checked
 
+HALVES = ("kernels.safetensors", "qk_norm.safetensors")
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "docs" / "howto" / "rope.c"
 
@@ -56,10 +59,10 @@ def test_the_files_are_as_the_schema_says(folder, golden):
 
 
 def test_safetensors_reads_the_described_tensors(folder, golden):
-    """Kernels have tensors in bfloat16, which NumPy lacks; the test of the index reads them."""
+    """Kernels have tensors in bfloat16 and FP8, which NumPy lacks; the test of the index reads them."""
     for file, digest in golden["files"].items():
         assert hashlib.sha256((folder / file).read_bytes()).hexdigest() == digest
-    files = {file: load_file(folder / file) for file in golden["files"] if file != "kernels.safetensors"}
+    files = {file: load_file(folder / file) for file in golden["files"] if file not in HALVES}
     named = [(case["file"], each) for case in golden["cases"] if case["file"] in files for each in _tensors(case)]
     assert sum(map(len, files.values())) == len({(file, each["tensor"]) for file, each in named}) == len(named)
     for file, each in named:
@@ -119,7 +122,7 @@ def test_the_version_is_that_of_the_texts(folder, golden):
 def test_the_index_says_where_each_tensor_lies(folder, golden):
     lines = [line.split("\t") for line in (folder / "index.txt").read_text(encoding="utf-8").splitlines()]
     files = {file: (folder / file).read_bytes() for file in golden["files"]}
-    sizes = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I64": 8}
+    sizes = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I64": 8, "F8_E4M3": 1}
     described = {(case["file"], case["name"], key): one for case in golden["cases"] for key, one in _by_key(case)}
     for file, first, dtype, shape, _, case, key, ulp, of_dtype, of in lines:
         one = described.pop((file, case, key))
@@ -195,8 +198,34 @@ def _rotated(case):
     return encoding, found
 
 
-def golden_kernels():
-    return json.loads((ROOT / "tests" / "golden" / "kernels.json").read_text(encoding="utf-8"))
+def golden_kernels(name="kernels"):
+    return json.loads((ROOT / "tests" / "golden" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_the_core_normalizes_and_rotates_within_the_tolerance_of_each_dtype(golden):
+    cases = [case for case in golden["cases"] if case["file"] == "qk_norm.safetensors"]
+    for case, given in zip(cases, golden_kernels("qk_norm"), strict=True):
+        encoding, wanted = Encoding.from_dict(given["encoding"]), np.array(given["rotated_q"])
+        options = {name: given[name] for name in ("epsilon", "offset", "order", "head_axis")}
+        weight = np.array(given["weight"], np.float32) if "weight" in given else None
+        got = normalize_and_rotate(
+            np.array(given["q"], np.float32), *encoding.cos_sin(given["positions"]), layout=encoding.layout,
+            weight=weight, **options,
+        ).astype(np.float64)  # fmt: skip
+        for dtype, scale in (("float32", 1), ("bfloat16", 1), ("float16", 1), ("float8_e4m3fn", given["scale"])):
+            ulp = case["outputs"][f"rotated_q.{dtype}"]["tolerance"]["ulp"] * ulp_of(
+                pair_lengths(encoding, wanted / scale), dtype
+            )
+            error = np.abs(rounded_once(got / scale, dtype) - wanted / scale)
+            assert (error <= ulp).all(), (case["name"], dtype)
+
+
+def test_float8_has_the_bits_of_the_standard():
+    """As IEEE numbers have them: 1 is 0x38, 448 the largest, 2**-9 the smallest."""
+    numbers = Numbers(np.array([0, 2.0**-9, -(2.0**-6), 1, -1.125, 448]), "float8_e4m3fn")
+    data = numbers.to_bytes()
+    assert data == bytes([0x00, 0x01, 0x88, 0x38, 0xB9, 0x7E])
+    np.testing.assert_array_equal(from_bytes(data, "float8_e4m3fn", (6,)).values, numbers.values)
 
 
 def test_mistakes_are_named_and_lie_apart_from_the_truth(folder, golden):

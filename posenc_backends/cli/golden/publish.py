@@ -27,7 +27,12 @@ from .schema import SCHEMA
 
 VERSION = "1.1.0"  # of the vectors; numbers are added in a minor version, and never changed
 TEXTS = ("README.md", "CHANGELOG.md", "LICENSE")  # copied beside the vectors
-DIGITS = {"float32": (24, -125), "bfloat16": (8, -125), "float16": (11, -13)}  # of a number, and its least exponent
+DIGITS = {
+    "float32": (24, -125),
+    "bfloat16": (8, -125),
+    "float16": (11, -13),
+    "float8_e4m3fn": (4, -5),
+}  # of a number, and its least exponent
 MEANINGS = {
     "truth": "the value of the formula, computed with 50 digits and rounded once to the dtype of the tensor",
     "formula": "the bits of the formula in the dtype of the case: a float32 table, each product and sum rounded",
@@ -56,7 +61,8 @@ class GoldenSet(NamedTuple):
 
 
 # A table that is rounded once is off by half an ulp; sums, and slopes times distances, are rounded once more. The other
-# tolerances are those of the conformance suite, for rotations that of `posenc check`.
+# tolerances are those of the conformance suite, for rotations that of `posenc check`, beside a norm twice that.
+NORMALIZED = 2 * LIMIT
 SETS = (
     GoldenSet("seeds", ("table",), 0.5, "entry"),
     GoldenSet("sinusoidal", ("table",), 0.5, "entry"),
@@ -66,6 +72,7 @@ SETS = (
     GoldenSet("query_scale", ("table",), 0.5, "entry"),
     GoldenSet("remapping", ("distances", "tables"), 0.5, "entry"),
     GoldenSet("kernels", ("rotated_q", "rotated_k"), LIMIT, "pair", in_each_dtype=True),
+    GoldenSet("qk_norm", ("rotated_q",), NORMALIZED, "pair", in_each_dtype=True),
     GoldenSet("addition", ("result", "gradient"), 1, "largest", "formula"),
     GoldenSet("additive_sums", ("result", "gradient"), 1, "largest", "formula"),
     GoldenSet("rotation", ("result", "gradient"), LIMIT, "pair", "formula"),
@@ -83,7 +90,7 @@ SETS = (
 )
 # Beside the exact numbers of kernels stand those of each dtype. A rotation in float32 that is rounded once to half
 # precision is off by half an ulp, and by the hundredth part that float32 leaves.
-ROUNDED = {"float32": ("exact", LIMIT), "bfloat16": ("rounded once", 0.51), "float16": ("rounded once", 0.51)}
+ROUNDED = dict.fromkeys(("bfloat16", "float16", "float8_e4m3fn"), ("rounded once", 0.51))
 METADATA = {"name", "encoding", "dtype", "printed", "config", "source", "layout", "placement"}  # keys without numbers
 
 
@@ -177,8 +184,12 @@ def _described(
             continue
         tolerance = {"class": "exact", "ulp": golden_set.ulp, "dtype": dtype, "of": golden_set.of}
         add("outputs", key, numbers, meaning=golden_set.meaning, tolerance=tolerance)
-        for kind, (name_of_class, ulp) in ROUNDED.items() if golden_set.in_each_dtype else ():
-            rounded = Numbers(rounded_once(numbers.values, kind), kind)
+        classes = {"float32": ("exact", golden_set.ulp)} | ROUNDED if golden_set.in_each_dtype else {}
+        for kind, (name_of_class, ulp) in classes.items():
+            if kind.startswith("float8") and "scale" not in golden_case:
+                continue
+            exact = numbers.values / golden_case["scale"] if kind.startswith("float8") else numbers.values
+            rounded = Numbers(rounded_once(exact, kind), kind)
             own = tolerance | {"class": name_of_class, "ulp": ulp, "dtype": kind}
             add("outputs", f"{key}.{kind}", rounded, meaning="truth", tolerance=own)
     for mistake, key, values in mistaken(golden_set.name, golden_case):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posenc_backends.check.program import STORED
+from posenc_core.normalization import ORDERS
 
 
 def _object(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
@@ -31,13 +32,15 @@ _TOLERANCE = _object(
     {
         "class": {"enum": ["exact", "rounded once"]},
         "ulp": {"type": "number", "exclusiveMinimum": 0},
-        "dtype": {"enum": ["float64", "float32", "float16", "bfloat16"]},
+        "dtype": {"enum": ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn"]},
         "of": {"enum": ["entry", "pair", "largest"]},
     }
 )
 _OUTPUT = _object(_TENSOR | {"meaning": {"enum": ["truth", "formula"]}, "tolerance": _TOLERANCE})
 _MISTAKE = _object(_TENSOR | {"meaning": {"const": "mistake"}, "mistake": _TEXT, "description": _TEXT, "of": _NAME})
 _OPTIONS = {"seq_len": {"type": ["integer", "null"]}, "attention_factor": _NUMBER, "start": {"type": "integer"}}
+_OPTIONS |= {key: {"type": "number"} for key in ("epsilon", "offset", "scale")}
+_OPTIONS |= {"order": {"enum": list(ORDERS)}, "head_axis": {"enum": [-3, None]}}
 
 
 def _named(values: dict[str, Any], least: int = 0) -> dict[str, Any]:
