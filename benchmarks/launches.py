@@ -29,7 +29,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 
 import posenc_backends
-from posenc_backends.torch import RotaryEmbedding, apply_rotary, apply_rotary_transformers
+from posenc_backends.torch import RotaryEmbedding, apply_rotary, apply_rotary_transformers, backend
 from posenc_backends.torch.rotation import gpu
 from posenc_core import Rotary
 
@@ -51,7 +51,7 @@ class Driver:
 
     launcher_cls = Launcher
     utils = SimpleNamespace(
-        load_binary=lambda *_: (None, None, 0, 0, 1024), get_device_properties=lambda _: {"max_shared_mem": 2**17}
+        load_binary=lambda *_: (0, 0, 0, 0, 1024), get_device_properties=lambda _: {"max_shared_mem": 2**17}
     )
 
     def get_current_device(self) -> int:
@@ -62,6 +62,14 @@ class Driver:
 
     def get_current_target(self) -> GPUTarget:
         return GPUTarget("cuda", 90, 32)
+
+
+def backward(call: Callable[[], Any], leaves: list[Any]) -> Callable[[], Any]:
+    """Return the backward pass of a call."""
+    with torch.enable_grad():
+        results = call()
+    gradients = [torch.ones_like(x) for x in results]
+    return lambda: torch.autograd.grad(results, leaves, gradients, retain_graph=True)
 
 
 def calls(length: int) -> dict[str, Callable[[], Any]]:
@@ -79,6 +87,14 @@ def calls(length: int) -> dict[str, Callable[[], Any]]:
         [torch.ones(1, 1, 1, 2, dtype=dtype) for _ in range(2)],
         [torch.ones(1, 1, 2, dtype=dtype) for _ in range(2)],
     )
+    leaves, small_leaves = ([x.clone().requires_grad_() for x in each] for each in ((q, k), small[0]))
+
+    def ours() -> Any:
+        return apply_rotary(*leaves, cos, sin, layout="half", start=start)
+
+    def theirs() -> Any:
+        return rotate(*small_leaves, *small[1])
+
     found = {
         "apply_rotary, start": lambda: apply_rotary(q, k, cos, sin, layout="half", start=start),
         "apply_rotary, positions": lambda: apply_rotary(q, k, cos, sin, layout="half", positions=positions),
@@ -86,6 +102,10 @@ def calls(length: int) -> dict[str, Callable[[], Any]]:
         "RotaryEmbedding, start": lambda: layer(q, k, start=start),
         "RotaryEmbedding, positions": lambda: layer(q, k, positions=positions),
         "apply_rotary_transformers": lambda: apply_rotary_transformers(q, k, *doubled),
+        "apply_rotary, gradient": torch.enable_grad()(ours),
+        "transformers, gradient": torch.enable_grad()(theirs),
+        "apply_rotary, backward": backward(ours, leaves),
+        "transformers, backward": backward(theirs, small_leaves),
         "transformers": lambda: rotate(*small[0], *small[1]),
     }
     try:
@@ -151,6 +171,7 @@ def main() -> None:
     options = parser.parse_args()
     triton.runtime.driver.set_active(Driver())
     gpu.IS_INTERPRETED = True  # tensors on the CPU are rotated by Triton
+    backend.is_remote = lambda array: True  # and positions are not read
     result = {name: measure(calls(length), options.rounds) for name, length in LENGTHS.items()}
     for name, rows in result.items():
         print(f"{name:30}      µs   × transformers   × Liger   calls: all, ours")

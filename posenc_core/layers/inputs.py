@@ -64,9 +64,9 @@ def is_real(given: Given) -> bool:
 
 def known_integers(given: Given, backend: Backend) -> Given:
     """Return integers of a framework as a NumPy array, if they are known; all else as it is."""
-    if not isinstance(given, backend.array_types) or dtype_name(given) not in ("int32", "int64"):
+    if not isinstance(given, backend.array_types) or backend.is_unread(given):
         return given
-    return given if backend.is_unread(given) else backend.to_numpy(given)
+    return backend.to_numpy(given) if dtype_name(given) in ("int32", "int64") else given
 
 
 def first_of(positions: Given, tokens: tuple[Size, ...]) -> int | None:

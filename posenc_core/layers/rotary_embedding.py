@@ -265,13 +265,16 @@ class RotaryEmbedding(TableLayer):
         return kernel.rotate_rows(q, k, cos, sin, None, self.encoding.pairing)
 
     def _rotate_by_tables(self, q: Tensor, k: Tensor, start: Given, positions: Given) -> tuple[Tensor, ...] | None:
-        """Return tokens rotated by consecutive rows of the tables, where a kernel reads these in place; else None.
+        """Return tokens rotated by rows of the tables, where a kernel reads these in place; else None.
 
         All that it takes is right; what it refuses is checked.
         """
         kernel, encoding = kernel_for(q), self.encoding
-        start = start if positions is None or kernel is None else first_of(positions, q.shape)
-        if kernel is None or kernel.rotate_rows is None or type(start) is not int:
+        first = start if positions is None or kernel is None else first_of(positions, q.shape)
+        if kernel is None or kernel.rotate_rows is None:
+            return None
+        rotate_at = kernel.rotate_at if type(first) is not int and encoding.num_axes == 1 else None
+        if type(first) is not int and rotate_at is None:
             return None
         if (
             encoding.needs_positions
@@ -282,16 +285,14 @@ class RotaryEmbedding(TableLayer):
         ):
             return None
         sizes = q.shape
-        if len(sizes) < 2 or sizes[-1] != encoding.head_dim:
+        is_alike = k is None or (isinstance(k, self.backend.array_types) and k.shape[-2:] == sizes[-2:])
+        if len(sizes) < 2 or sizes[-1] != encoding.head_dim or not is_alike:
             return None
-        if k is not None:
-            if not isinstance(k, self.backend.array_types):
-                return None
-            others = k.shape
-            if len(others) < 2 or others[-1] != sizes[-1] or others[-2] != sizes[-2]:
-                return None
+        if rotate_at is not None:
+            tables = self.initial_arrays
+            return rotate_at(q, k, tables["cos"], tables["sin"], start, positions, encoding.pairing)
         tables = self.arrays
-        return kernel.rotate_rows(q, k, tables["cos"], tables["sin"], (start, sizes[-2]), encoding.pairing)
+        return kernel.rotate_rows(q, k, tables["cos"], tables["sin"], (first, sizes[-2]), encoding.pairing)
 
     def rotate_by(self, x: Tensor, cos: Tensor, sin: Tensor, seq_axis: int) -> Tensor:
         """Return tokens rotated by rows of tables."""

@@ -109,7 +109,7 @@ def test_gradients_of_both_and_of_gradients(launches):
 
     assert torch.autograd.gradcheck(call, (q, k))
     assert torch.autograd.gradgradcheck(call, (q, k))
-    assert set(launches) == {2}
+    assert set(launches) == {1, 2}  # the gradient of one of them alone as well
 
 
 def test_a_gradient_of_tables_comes_from_operators(launches):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.compiler import is_exporting
 
 from posenc_core.layers.inputs import batch_size
@@ -106,14 +107,14 @@ def rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, in
     found = PLANS.rotate(call, start)
     if found is None:
         tokens = [q] if k is None else [q, k]
-        if call is None or not _are_rows_of(tokens, cos, sin, rows, pairing) or not runs(tokens, cos, sin):
+        if call is None or not are_rows_of(tokens, cos, sin, rows, pairing) or not runs(tokens, cos, sin):
             return None
         spec = RotationSpec(pairing, False, -2)
         found = rotated(tokens, (cos, sin), Rows("rows", start=start), spec, call)
     return (found[0],) if k is None else tuple(found)
 
 
-def _are_rows_of(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> bool:
+def are_rows_of(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> bool:
     """Return whether these rows of tables in float32 are those of the tokens."""
     q, k, (start, length), sizes = tokens[0], tokens[-1], rows, cos.shape
     alike = q.dtype == k.dtype and q.device == k.device and q.shape[-2:] == k.shape[-2:] and q.ndim == k.ndim >= 2
@@ -144,15 +145,60 @@ def rotated(
 
     The call keeps the plan, if there is one.
     """
-    followed = torch.is_grad_enabled() and any(x.requires_grad for x in tokens)
-    if followed or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
         tables, rows = rows.select(tables, tokens[0].shape[spec.seq_axis])
         found = rows.find, rows.given, rows.axes
         op = rotate_op
-        if COMPILED == "triton" and torch.compiler.is_compiling():
+        if COMPILED == "triton":
             from .triton_op import rotate_by_triton as op  # takes half a second
         return op(list(tokens), *tables, *found, *spec.pairing, spec.back, spec.seq_axis)
-    return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec, call)
+
+    def launched() -> list[Tensor]:
+        return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec, call)
+
+    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tokens):
+        return launched()
+    q, k, *_ = *tokens, None
+    both = _Rotate.apply(q, k, *tables, rows, spec, lambda: (*launched(), None)[:2])
+    return [x for x in both if x is not None]
+
+
+class _Rotate(Function):
+    """Queries and keys, each of them or None; the gradient is the rotation back by the same rows."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0913, PLR0917
+        context: Any,
+        q: Tensor | None,
+        k: Tensor | None,
+        cos: Tensor,
+        sin: Tensor,
+        rows: Rows,
+        spec: RotationSpec,
+        launched: Callable[[], Any],
+    ) -> Any:
+        context.save_for_backward(cos, sin, rows.given)
+        context.rows, context.spec = rows, spec
+        context.set_materialize_grads(False)
+        return launched()
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
+        cos, sin, given = context.saved_tensors
+        rows, spec = context.rows._replace(given=given), context.spec.opposite
+        tokens, call = [gradient for gradient in gradients if gradient is not None], None
+        if rows.axes is None:  # whose numbers are no part of a key
+            call = PLANS.call((*gradients, cos, sin, given, None, None, None, None), rows.find, spec)
+        both = PLANS.rotate(call, rows.start)
+        if both is None:
+            if tokens and runs(tokens, cos, sin):
+                results = iter(rotated(tokens, (cos, sin), rows, spec, call))
+            else:
+                results = iter(
+                    [rotate_reference(x, *aligned_rows((cos, sin), rows, spec, x), spec.pairing) for x in tokens]
+                )
+            both = tuple(None if gradient is None else next(results) for gradient in gradients)
+        return *both, None, None, None, None, None
 
 
 def rotate_into(
@@ -187,7 +233,7 @@ def _launched(
         for x, out in zip(tokens, outs, strict=True):
             out.copy_(rotate_reference(x, *aligned_rows(tables, rows, spec, x), spec.pairing))
     elif call is not None and plan.grid[0]:
-        PLANS.keep(call, plan, tables, rows.given)
+        PLANS.keep(call, plan, tables, rows, spec, _Rotate.apply)
     return list(outs)
 
 

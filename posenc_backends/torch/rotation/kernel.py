@@ -15,6 +15,7 @@ from posenc_core.rotation import Pairing, check_sizes, rotate_checked, rotate_re
 
 from ..distributed import PLAIN
 from . import gpu, without_kernel
+from .apply_rotary import INTEGERS, rotate_checked_tokens
 from .compiled import is_eager, rotate_few_by_rows
 from .custom_op import rotate_large
 
@@ -164,5 +165,28 @@ def _rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: Any, pairing
     return (_rotate_rows_by_parts if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)
 
 
-KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows)
+def _rotate_at(q: Tensor, k: Any, cos: Tensor, sin: Tensor, start: Any, positions: Any, pairing: Pairing) -> Any:
+    given, starts = (start, start) if positions is None else (positions, None)
+    if is_compiling() or not (q.is_cuda or gpu.IS_INTERPRETED) or not isinstance(given, Tensor):
+        return None
+    if given.dtype not in INTEGERS or given.device != q.device or q.dtype == torch.float64:  # whose rows are float64
+        return None
+    call = gpu.PLANS.call((q, k, cos, sin, positions, None, starts, None, None), pairing, None, False, -2)
+    found = gpu.PLANS.rotate(call)
+    if found is not None:
+        return found
+    tokens, tail = [q] if k is None else [q, k], () if positions is None else (q.shape[-2],)
+    if (
+        call is None
+        or not gpu.are_rows_of(tokens, cos, sin, (0, q.shape[-2]), pairing)
+        or not gpu.runs(tokens, cos, sin)
+    ):
+        return None
+    if tokens[-1].shape[0] != q.shape[0] or given.shape not in (tail, (*q.shape[: q.ndim > 2], *tail)):
+        return None
+    how = positions, None, 0 if starts is None else starts, None
+    return rotate_checked_tokens(q, k, (cos, sin), pairing, how, call=call)
+
+
+KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows, _rotate_at)
 register_kernel(Tensor, KERNEL)

@@ -5,6 +5,7 @@ For one token, checks and Triton's own look at its arguments take several times 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +14,7 @@ from torch.compiler import is_compiling
 
 from ..distributed import PLAIN
 from .compiled import is_eager
+from .spec import RotationSpec, Rows
 
 MOST = 1024  # plans; a model has a few for its decoding, and one for each length of its prompts
 ALIGNED = 16  # bytes; Triton compiles other code for memory that begins elsewhere
@@ -38,6 +40,24 @@ class Call(NamedTuple):
         return start if first is None else first
 
 
+class _Kept(NamedTuple):
+    """How a call is launched again.
+
+    Attributes:
+        plan: of the launch.
+        rows: how a token finds its row, without the integers that a call gives for it.
+        sizes: of these integers as the kernel sees them.
+        spec: of the rotation.
+        differentiable: launches a call that records a gradient, and records it; None for other calls.
+    """
+
+    plan: Any
+    rows: Rows
+    sizes: torch.Size
+    spec: RotationSpec
+    differentiable: Callable[..., Any] | None
+
+
 class Plans:
     """The plans of the kernel, by the keys of calls.
 
@@ -48,7 +68,7 @@ class Plans:
     """
 
     def __init__(self) -> None:
-        self._plans: dict[Any, Any] = {}
+        self._plans: dict[Any, _Kept] = {}
 
     def call(self, tensors: tuple[Any, ...], *how: Any) -> Call | None:
         """Return a call; None where something traces it, or tensors are not plain.
@@ -80,23 +100,45 @@ class Plans:
             return None
         return Call(tuple(key), tensors)
 
-    def keep(self, call: Call, plan: Any, tables: tuple[Tensor, Tensor], given: Tensor | None) -> None:
+    def keep(
+        self,
+        call: Call,
+        plan: Any,
+        tables: tuple[Tensor, Tensor],
+        rows: Rows,
+        spec: RotationSpec,
+        differentiable: Callable[..., Any],
+    ) -> None:
         """Keep the plan of a call that was checked and launched, if it was by the memory that the call names."""
         named = *call.tensors[2:4], call.given
-        for one, other in zip(named, (*tables, given), strict=True):
+        for one, other in zip(named, (*tables, rows.given), strict=True):
             if (one is None) != (other is None) or (one is not None and one.data_ptr() != other.data_ptr()):
                 return
         if len(self._plans) >= MOST:
             self._plans.clear()
-        self._plans[call.key] = plan
+        _, is_grad_enabled, *_ = call.key
+        is_followed = is_grad_enabled and any(x is not None and x.requires_grad for x in call.tensors[:2])
+        sizes = torch.Size() if rows.given is None else rows.given.shape
+        rows = rows._replace(given=None)
+        self._plans[call.key] = _Kept(plan, rows, sizes, spec, differentiable if is_followed else None)
 
-    def rotate(self, call: Call | None, start: int = 0) -> Any:
-        """Return both results of a call by the plan that its key has; None where it has to be checked."""
-        plan = None if call is None else self._plans.get(call.key)
-        if call is None or plan is None or not 0 <= start <= plan.last_start:
+    def rotate(self, call: Call | None, start: int = 0, is_recorded: bool = False) -> Any:
+        """Return both results of a call by the plan that its key has; None where it has to be checked.
+
+        Args:
+            call: as `call` returns it.
+            start: an integer `start`.
+            is_recorded: whether a gradient that the call needs is recorded already.
+        """
+        kept = None if call is None else self._plans.get(call.key)
+        if call is None or kept is None or not 0 <= start <= kept.plan.last_start:
             return None
-        tensors = call.tensors
+        plan, tensors = kept.plan, call.tensors
         q, k, cos, sin, _, _, _, q_out, k_out = tensors
+        if kept.differentiable is not None and not is_recorded:
+            given = None if call.given is None else call.given.view(kept.sizes)
+            rows = Rows(kept.rows.find, given, kept.rows.axes, start)
+            return kept.differentiable(q, k, cos, sin, rows, kept.spec, lambda: self.rotate(call, start, True))
         is_new = q_out is None and k_out is None
         if is_new:
             q_out, k_out = None if q is None else torch.empty_like(q), None if k is None else torch.empty_like(k)
