@@ -184,6 +184,12 @@ def variants():
     yield replace(first, target="sm_75", dtype="float16", find="positions")
     yield replace(first, target="sm_100", tokens=1)
     yield replace(first, target="gfx942", tables="bfloat16")
+    yield replace(first, norm="norm_first")
+    yield replace(first, norm="norm_first", width=72, layout="interleaved", find="positions", target="sm_80")
+    yield replace(first, norm="rope_first", width=256, dtype="float32", weight="float32")
+    yield replace(first, norm="gradient", layout="interleaved")
+    yield replace(first, norm="gradient", width=72, find="starts", target="sm_100")
+    yield replace(first, norm="norm_first", target="gfx942")
 
 
 def all_variants():
@@ -197,6 +203,8 @@ def all_variants():
         yield Variant(target, find=find)
     for dtype, layout in itertools.product(("float16", "float32", "float64"), LAYOUTS):
         yield Variant(dtype=dtype, layout=layout)
+    for norm, layout, width in itertools.product(("norm_first", "rope_first", "gradient"), LAYOUTS, (72, 128, 256)):
+        yield Variant(norm=norm, layout=layout, width=width)
     yield Variant(tokens=1)
     yield Variant(tables="bfloat16")
 

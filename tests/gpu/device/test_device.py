@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from posenc_backends.torch import RotaryEmbedding, apply_rotary
+from posenc_backends.torch import RotaryEmbedding, apply_qk_norm_rotary, apply_rotary
 from posenc_backends.torch.rotation import gpu
-from posenc_core import Rotary
+from posenc_core import Rotary, normalize_and_rotate
 
 from .. import expected
 
@@ -46,6 +46,25 @@ def test_the_device_has_the_bits_of_the_host(form, strides, dtype):
         torch.cuda.set_sync_debug_mode("default")
         for x, result in zip((q, k), results, strict=True):
             expected.same(result.cpu(), expected.rotated(x, found, **options))
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("order", ["norm_first", "rope_first"])
+def test_the_norm_and_its_gradient_are_those_of_the_formula(order, layout):
+    """Of 300 tokens, more than programs at once; the same bits each time."""
+    given = [torch.randn(2, heads, 300, 72) for heads in (5, 2)] + [torch.randn(72) for _ in "qk"]
+    (cos, sin), options = expected.tables(36, rows=300), {"layout": layout, "order": order, "offset": 1.0}
+    cotangents = [torch.randn_like(x) for x in given[:2]]
+    leaves, right = [x.cuda().requires_grad_() for x in given], [x.double().requires_grad_() for x in given]
+    here = [normalize_and_rotate(x, cos, sin, weight=w, **options) for x, w in zip(right[:2], right[2:], strict=True)]
+    wanted = [*here, *torch.autograd.grad(here, right, [x.double() for x in cotangents])]
+    results = []
+    for _ in "12":
+        there = apply_qk_norm_rotary(*leaves[:2], cos.cuda(), sin.cuda(), *leaves[2:], **options)
+        results.append([*there, *torch.autograd.grad(there, leaves, [x.cuda() for x in cotangents])])
+    for one, again, other in zip(*results, wanted, strict=True):
+        assert torch.equal(one, again)
+        torch.testing.assert_close(one.cpu().double(), other, rtol=1e-5, atol=1e-5 * float(other.detach().abs().max()))
 
 
 def test_the_layer_does_not_wait():
