@@ -215,11 +215,22 @@ def loss(model: Transformer, learned: Weights, constants: Weights, examples: Exa
     return jnp.sum((logsumexp(logits)[..., 0] - right) * examples.counts) / jnp.sum(examples.counts)
 
 
-def train(model: Transformer, task: Callable[..., Examples], seeds: int, steps: int, label: str) -> Weights:
+def train(
+    model: Transformer,
+    task: Callable[..., Examples],
+    seeds: int,
+    steps: int,
+    label: str,
+    *,
+    longest: int = TRAINED,
+    weights: Weights | None = None,
+) -> Weights:
     """Train one model per seed, all at once, and return their weights; the first axis of each array is the seed."""
     start, update, current = optimizers.adam(lambda step: RATE * schedule(step, steps))
-    initial = [model.initial(seed=seed) for seed in range(seeds)]
-    state = jax.vmap(start)({name: np.stack([one[name] for one in initial]) for name in initial[0]})
+    if weights is None:
+        initial = [model.initial(seed=seed) for seed in range(seeds)]
+        weights = {name: np.stack([one[name] for one in initial]) for name in initial[0]}
+    state = jax.vmap(start)(weights)
 
     @jax.jit
     def train_step(step: Any, state: Any, constants: Weights, examples: Examples) -> Any:
@@ -231,9 +242,9 @@ def train(model: Transformer, task: Callable[..., Examples], seeds: int, steps: 
 
     draws = [np.random.RandomState(1000 + seed) for seed in range(seeds)]
     for step in track(range(steps), label):
-        length = 1 + step % TRAINED if isinstance(model.position, Normalized) else TRAINED
+        length = 1 + step % longest if isinstance(model.position, Normalized) else longest
         length = max(length, DISTANCE + 1)
-        drawn = [pad(task(numbers, BATCH, length), TRAINED) for numbers in draws]
+        drawn = [pad(task(numbers, BATCH, length), longest) for numbers in draws]
         examples = Examples(*(np.stack(parts) for parts in zip(*drawn, strict=True)))
         state = train_step(step, state, constants_of(model.position, length), examples)
     return jax.vmap(current)(state)

@@ -32,7 +32,7 @@ FLAGS = {  # of llama.cpp, by the keys of a GGUF file; None for keys that are th
 
 @dataclass(frozen=True, kw_only=True)
 class EngineLines:
-    """What to write for one engine.
+    """The lines to write for one engine.
 
     Attributes:
         engine: one of `ENGINES`.

@@ -44,7 +44,7 @@ SEARCH = "the divisors of the config were found by a search for {:,} positions: 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What a short context loses: the largest changes at any of 512 distances, evenly spaced up to a length.
+    """The loss of a short context: the largest changes at any of 512 distances, evenly spaced up to a length.
 
     Attributes:
         length: the length.

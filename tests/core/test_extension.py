@@ -5,6 +5,7 @@ import math
 import re
 import shlex
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,6 +251,15 @@ def test_facts_have_an_address():
         for _, text, source in facts["facts"]:
             assert text.endswith(".")
             assert source.startswith("https://github.com/")
+
+
+def test_the_page_has_the_numbers_of_the_experiment():
+    root = Path(__file__).parents[2]
+    record = json.loads((root / "experiments" / "results" / "context_extension.json").read_text(encoding="utf-8"))
+    page = (root / "docs" / "howto" / "longer_context.md").read_text(encoding="utf-8")
+    for row in record["results"]:
+        percent = [f"{100 * share:.0f}" for share in (*row["trained"], *row.get("tuned", ()))]
+        assert re.search(rf"^{row['scaling']} +{' +'.join(percent)}$", page, re.MULTILINE), row["scaling"]
 
 
 def test_the_command_prints_writes_and_draws(tmp_path, capsys, monkeypatch):
