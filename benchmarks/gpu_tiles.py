@@ -65,17 +65,22 @@ class Variant(NamedTuple):
 
 def variants() -> Iterator[Variant]:
     """Yield the sweep of tiles, and for the tile that is built in each width, layout, dtype and kind of rows."""
-    tiles = [Tile(*each) for each in product((128, 256), (32, 64, 128), (64, None))]
-    for layout, order, tile in product(("half", "interleaved"), ("BSHD", "BHSD"), tiles):
+    tiles = [Tile(*each) for each in product((128, 256), (32, 64, 128), (64, 96, None))]
+    for layout, order, tile in product(("half",), ("BSHD", "BHSD"), tiles):
         yield Variant(layout=layout, order=order, tile=tile)
     for layout, width in product(("half", "interleaved", "interleaved_to_half"), (64, 72, 80, 96, 192, 256)):
         yield Variant(layout=layout, width=width)
+    for layout in ("interleaved", "interleaved_to_half"):
+        yield Variant(layout=layout, order="BHSD")
     for layout, dtype in product(("half", "interleaved"), ("float32", "float16")):
         yield Variant(layout=layout, dtype=dtype)
     yield Variant(layout="interleaved_to_half")
     yield Variant(inverse=True)
-    for rows in ("positions", "positions of each", "start of each", "packed", "axes"):
-        yield Variant(rows=rows)
+    for rows, order in product(("positions", "positions of each", "start of each", "packed", "axes"), ("BSHD", "BHSD")):
+        if (rows, order) != ("packed", "BHSD"):
+            yield Variant(rows=rows, order=order)
+    for tile in tiles:
+        yield Variant(rows="axes", tile=tile)
 
 
 def call_of(variant: Variant, device: str, tokens: int) -> tuple[Any, ...]:

@@ -112,34 +112,49 @@ def _packed_positions(token, is_token, bounds, bound, num_bounds):
 
 
 @triton.jit
-def _places(token, is_token, column, batch, start, given, axes, given_axis, given_batch, given_token, num_bounds,
-            FIND: tl.constexpr, HAS_AXES: tl.constexpr, PAIRS: tl.constexpr):  # fmt: skip
-    """Return the rows of the tables that rotate tokens, `(rows, 1)`, or `(rows, COLUMNS)` if pairs have their own."""
+def _load_tables(cos, sin, token, is_token, batch, start, length, given, axes, given_axis, given_batch, given_token,
+                 num_bounds, table_batch, table_row, table_column, dtype: tl.constexpr, FIND: tl.constexpr,
+                 AXES: tl.constexpr, BACK: tl.constexpr, PAIRS: tl.constexpr, COLUMNS: tl.constexpr,
+                 TABLE_UNIT: tl.constexpr):  # fmt: skip
+    """Return the cosines and sines that rotate tokens, as wide as these are rotated; NaN where the tables have none.
+
+    With several axes the rows of all are read, 16 bytes at a time: each pair by itself would take longer.
+    """
+    column = tl.arange(0, COLUMNS)[None, :].to(tl.int64)
+    is_pair = column + token[:, None] * 0 < PAIRS  # of all rows, as tokens lie in threads
+    known = is_token[:, None] if COLUMNS == PAIRS else is_token[:, None] & is_pair
     if FIND == "rows":
         place = start + token
     elif FIND == "starts":
         place = tl.load(given + batch * given_batch).to(tl.int64) + token
     elif FIND == "packed":
         place = _packed_positions(token, is_token, given, given_token, num_bounds)
-    elif FIND == "positions" and not HAS_AXES:
+    else:
         place = tl.load(given + batch * given_batch + token * given_token, mask=is_token, other=0).to(tl.int64)
-    place = token if HAS_AXES else place
-    place = place[:, None]
-    if HAS_AXES:
-        axis = tl.load(axes + column, mask=column < PAIRS, other=0).to(tl.int64)
-        places = axis[None, :] * given_axis + batch * given_batch + place * given_token
-        place = tl.load(given + places, mask=is_token[:, None], other=0).to(tl.int64)
-    return place
+    cosine, sine = _load_rows(cos, sin, known, place, column, length, batch * table_batch, table_row, table_column,
+                              dtype, FIND == "rows", TABLE_UNIT)  # fmt: skip
+    if AXES > 1:
+        axis = tl.load(axes + column + token[:, None] * 0, mask=is_pair, other=0).to(tl.int8)
+        for i in tl.static_range(1, AXES):
+            at = given + tl.cast(given_axis, tl.int64) * i + batch * given_batch + token * given_token
+            place = tl.load(at, mask=is_token, other=0).to(tl.int64)
+            of_cos, of_sin = _load_rows(cos, sin, known, place, column, length, batch * table_batch, table_row,
+                                        table_column, dtype, False, TABLE_UNIT)  # fmt: skip
+            cosine, sine = tl.where(axis == i, of_cos, cosine), tl.where(axis == i, of_sin, sine)
+    return cosine, -sine if BACK else sine
 
 
 @triton.jit
-def _load_rows(table, known, place, length, FIND: tl.constexpr, dtype: tl.constexpr):
-    """Return rows of a table, as wide as tokens are rotated; NaN where it has none."""
-    if FIND == "rows":  # which are there
-        row = tl.load(table, mask=known)
-    else:
-        row = tl.load(table, mask=known & (place >= 0) & (place < length), other=float("nan"))
-    return _wide(row).to(tl.float64 if dtype == tl.float64 else tl.float32)
+def _load_rows(cos, sin, known, place, column, length, batch, table_row, table_column, dtype: tl.constexpr,
+               ARE_THERE: tl.constexpr, TABLE_UNIT: tl.constexpr):  # fmt: skip
+    """Return rows of both tables, as wide as tokens are rotated; NaN where they have none."""
+    place = place[:, None]
+    at = (batch + place * table_row) * TABLE_UNIT + column * table_column
+    is_row = known if ARE_THERE else known & (place >= 0) & (place < length)
+    wide: tl.constexpr = tl.float64 if dtype == tl.float64 else tl.float32
+    cosine = tl.load(cos + at, mask=is_row, other=float("nan"))
+    sine = tl.load(sin + at, mask=is_row, other=float("nan"))
+    return _wide(cosine).to(wide), _wide(sine).to(wide)
 
 
 INTEGERS = [
@@ -156,16 +171,21 @@ def _tiles(count, SIZE: tl.constexpr):
 
 
 @triton.jit
-def _tile(program, q_heads, k_heads, tokens, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr, TOKENS: tl.constexpr,
-          HEADS: tl.constexpr, REPEATS: tl.constexpr):  # fmt: skip
-    """Return the batch row of a program, the token of each row, whether heads are of `k`, and that of each row."""
+def _tile(program, q_heads, k_heads, tokens, by_head, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
+          TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr):  # fmt: skip
+    """Return the batch row of a program, the token of each row, whether heads are of `k`, and that of each row.
+
+    Programs behind each other have memory side by side: further heads of the same tokens, or `by_head` further tokens.
+    """
     q_tiles, k_tiles = _tiles(q_heads, HEADS * REPEATS), _tiles(k_heads, HEADS * REPEATS) if BOTH else 0
-    program, head_tiles = tl.cast(program, tl.uint32), q_tiles + k_tiles
-    head_tile, token_tile = program % head_tiles, program // head_tiles
+    token_tiles, head_tiles, program = _tiles(tokens, TOKENS), q_tiles + k_tiles, tl.cast(program, tl.uint32)
+    inner = tl.where(by_head, token_tiles, head_tiles)
+    inner_tile, outer_tile = program % inner, program // inner
     batch = tl.full((), 0, tl.int64)
     if HAS_BATCH:
-        token_tiles = _tiles(tokens, TOKENS)
-        batch, token_tile = (token_tile // token_tiles).to(tl.int64), token_tile % token_tiles
+        outer = tl.where(by_head, head_tiles, token_tiles)
+        batch, outer_tile = (outer_tile // outer).to(tl.int64), outer_tile % outer
+    head_tile, token_tile = tl.where(by_head, outer_tile, inner_tile), tl.where(by_head, inner_tile, outer_tile)
     row = tl.arange(0, TOKENS * HEADS)
     token_index = token_tile.to(tl.int32) * TOKENS + row // HEADS
     is_k = head_tile >= q_tiles
@@ -186,7 +206,7 @@ def _find_tokens(
 ):  # fmt: skip
     """Return which tokens and heads of `q` or `k` this program has, and where their rows and their results begin."""
     batch, token_index, is_k, head_index = _tile(
-        tl.program_id(0), q_heads, k_heads, tokens, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS
+        tl.program_id(0), q_heads, k_heads, tokens, q_head > q_token, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS
     )
     token, is_token = token_index.to(tl.int64), token_index < tokens
     x, out, heads, x_batch, x_head, x_token = q, q_out, q_heads, q_batch, q_head, q_token
@@ -220,7 +240,7 @@ def rotate_kernel(
     k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
     table_batch, table_row, given_axis, given_batch, given_token,
     q_channel, q_out_channel, k_channel, k_out_channel, table_column,
-    FIND: tl.constexpr, HAS_AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
+    FIND: tl.constexpr, AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
     EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr,
     SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
     COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr, BY_BITS: tl.constexpr,
@@ -239,23 +259,17 @@ def rotate_kernel(
         k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
         q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS, UNIT,
     )  # fmt: skip
-    column = tl.arange(0, COLUMNS).to(tl.int64)
-    place = _places(
-        token, is_token, column, batch, start, given, axes, given_axis, given_batch, given_token, num_bounds,
-        FIND, HAS_AXES, PAIRS,
-    )  # fmt: skip
     pairs = ()
     for i in tl.static_range(REPEATS):
         here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
         at = x + tl.cast(x_head, tl.int64) * (i * HEADS * UNIT)
         both = _load_pairs(at, x_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT, COLUMNS)
         pairs += (both,)  # type: ignore[assignment]
-    known = is_token[:, None] if COLUMNS == PAIRS else is_token[:, None] & (column < PAIRS)[None, :]
-    at = (batch * table_batch + place * table_row) * TABLE_UNIT + column[None, :] * table_column
     dtype: tl.constexpr = q.dtype.element_ty
-    cosine = _load_rows(cos + at, known, place, length, FIND, dtype)
-    sine = _load_rows(sin + at, known, place, length, FIND, dtype)
-    sine = -sine if BACK else sine
+    cosine, sine = _load_tables(
+        cos, sin, token, is_token, batch, start, length, given, axes, given_axis, given_batch, given_token,
+        num_bounds, table_batch, table_row, table_column, dtype, FIND, AXES, BACK, PAIRS, COLUMNS, TABLE_UNIT,
+    )  # fmt: skip
     for i in tl.static_range(REPEATS):
         here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
         at = x + tl.cast(x_head, tl.int64) * (i * HEADS * UNIT)

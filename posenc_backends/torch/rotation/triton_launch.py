@@ -194,7 +194,7 @@ def plan_of(
         first.heads, second.heads, first.tokens, cos.shape[-2], rows.num_bounds,
         *[step // unit for step in steps], *[step // table_unit for step in table_steps], *rows.strides,
         *channels, table_column,
-        rows.find, rows.axes is not None, spec.back, len(tokens) == 2, first.batch > 1,
+        rows.find, 0 if rows.axes is None else rows.given.shape[0], spec.back, len(tokens) == 2, first.batch > 1,
         all(each.heads % (tile.heads * tile.repeats) == 0 for each in seen),
         width, pairs, pairing.blocks, pairing.placement, pairing.split, pairing.join,
         *tile, rest, unit, table_unit, IS_INTERPRETED,

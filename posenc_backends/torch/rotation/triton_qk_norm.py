@@ -9,8 +9,7 @@ from .triton_kernel import (
     INTEGERS,
     _find_tokens,
     _load_pairs,
-    _load_rows,
-    _places,
+    _load_tables,
     _rest_channels,
     _rounded,
     _store_pairs,
@@ -88,7 +87,7 @@ def normalize_rotate_kernel(
     k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
     table_batch, table_row, given_axis, given_batch, given_token,
     q_channel, q_out_channel, k_channel, k_out_channel, table_column,
-    FIND: tl.constexpr, HAS_AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
+    FIND: tl.constexpr, AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
     EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr,
     SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
     COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr, BY_BITS: tl.constexpr,
@@ -104,22 +103,17 @@ def normalize_rotate_kernel(
         k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
         q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS, UNIT,
     )  # fmt: skip
-    column = tl.arange(0, COLUMNS).to(tl.int64)
-    place = _places(
-        token, is_token, column, batch, start, given, axes, given_axis, given_batch, given_token, num_bounds,
-        FIND, HAS_AXES, PAIRS,
-    )  # fmt: skip
     loaded = ()
     for i in tl.static_range(REPEATS):
         here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
         at = x + tl.cast(x_head, tl.int64) * (i * HEADS * UNIT)
         head = _load_head(at, x_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT, COLUMNS, REST)
         loaded += (head,)  # type: ignore[assignment]
-    known = is_token[:, None] if COLUMNS == PAIRS else is_token[:, None] & (column < PAIRS)[None, :]
-    at = (batch * table_batch + place * table_row) * TABLE_UNIT + column[None, :] * table_column
     dtype: tl.constexpr = q.dtype.element_ty
-    cosine = _load_rows(cos + at, known, place, length, FIND, dtype)
-    sine = _load_rows(sin + at, known, place, length, FIND, dtype)
+    cosine, sine = _load_tables(
+        cos, sin, token, is_token, batch, start, length, given, axes, given_axis, given_batch, given_token,
+        num_bounds, table_batch, table_row, table_column, dtype, FIND, AXES, BACK, PAIRS, COLUMNS, TABLE_UNIT,
+    )  # fmt: skip
     weight_layout: tl.constexpr = SPLIT if NORM_FIRST else JOIN
     if q_weight is not None:
         at = (tl.where(is_k, k_weight, q_weight) if BOTH else q_weight) + token[:, None] * 0  # as tokens lie in threads
@@ -154,7 +148,7 @@ def gradient_kernel(
     of_batch, of_head, of_token, _batch, _head, _token,
     table_batch, table_row, given_axis, given_batch, given_token,
     x_channel, to_channel, of_channel, _channel, table_column,
-    FIND: tl.constexpr, HAS_AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
+    FIND: tl.constexpr, AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
     EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr,
     SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
     COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr, BY_BITS: tl.constexpr,
@@ -167,22 +161,21 @@ def gradient_kernel(
     dtype: tl.constexpr = x.dtype.element_ty
     wide: tl.constexpr = tl.float64 if dtype == tl.float64 else tl.float32
     weight_layout: tl.constexpr = SPLIT if NORM_FIRST else JOIN
-    column = tl.arange(0, COLUMNS).to(tl.int64)
     first = tl.zeros((TOKENS * HEADS, COLUMNS), wide)
     rest = tl.zeros((TOKENS * HEADS, REST if REST > 0 else 1), wide)
     sums = (first, first, rest)
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
-        batch, token_index, _, head_index = _tile(tile, heads, heads, tokens, False, HAS_BATCH, TOKENS, HEADS, REPEATS)
+        batch, token_index, _, head_index = _tile(
+            tile, heads, heads, tokens, x_head > x_token, False, HAS_BATCH, TOKENS, HEADS, REPEATS
+        )
         token, head, is_token = token_index.to(tl.int64), head_index.to(tl.int64), token_index < tokens
         at_x = x + ((batch * x_batch + token * x_token + head * x_head) * UNIT)[:, None]
         at_gradient = gradient + ((batch * of_batch + token * of_token + head * of_head) * UNIT)[:, None]
         at_result = x_gradient + ((batch * to_batch + token * to_token + head * to_head) * UNIT)[:, None]
-        place = _places(
-            token, is_token, column, batch, start, given, axes, given_axis, given_batch, given_token, num_bounds,
-            FIND, HAS_AXES, PAIRS,
+        cosine, sine = _load_tables(
+            cos, sin, token, is_token, batch, start, length, given, axes, given_axis, given_batch, given_token,
+            num_bounds, table_batch, table_row, table_column, dtype, FIND, AXES, BACK, PAIRS, COLUMNS, TABLE_UNIT,
         )  # fmt: skip
-        known = is_token[:, None] if COLUMNS == PAIRS else is_token[:, None] & (column < PAIRS)[None, :]
-        at = (batch * table_batch + place * table_row) * TABLE_UNIT + column[None, :] * table_column
         for i in tl.static_range(REPEATS):
             here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
             step = tl.cast(i * HEADS * UNIT, tl.int64)
@@ -192,8 +185,6 @@ def gradient_kernel(
             given_gradient = _load_head(
                 at_gradient + of_head * step, of_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, JOIN, COLUMNS, REST
             )
-            cosine = _load_rows(cos + at, known, place, length, FIND, dtype)
-            sine = _load_rows(sin + at, known, place, length, FIND, dtype)
             one, change = _widened(given_x, 0), _widened(given_gradient, 0)
             if NORM_FIRST:
                 change = _turned(change, cosine, -sine)
