@@ -45,7 +45,8 @@ def script(name: str, *arguments: str) -> tuple[str, ...]:
 
 def pytest(*arguments: str) -> tuple[str, ...]:
     """Return the arguments of Python that run tests of the backend for PyTorch."""
-    return ("-m", "pytest", "--backend", "torch", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "--timeout", "100", *arguments)
+    plugins = ("-p", "no:cacheprovider", "-p", "no:benchmark")
+    return ("-m", "pytest", "--backend", "torch", "-q", *plugins, "--timeout", "100", *arguments)
 
 
 QUICK = ("-m", "not mode and not slow", "-k", "not compiled and not training")

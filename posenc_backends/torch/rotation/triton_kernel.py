@@ -171,21 +171,20 @@ def _tiles(count, SIZE: tl.constexpr):
 
 
 @triton.jit
-def _tile(program, q_heads, k_heads, tokens, by_head, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
+def _tile(program, q_heads, k_heads, tokens, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr, BY_HEAD: tl.constexpr,
           TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr):  # fmt: skip
     """Return the batch row of a program, the token of each row, whether heads are of `k`, and that of each row.
 
-    Programs behind each other have memory side by side: further heads of the same tokens, or `by_head` further tokens.
+    Programs behind each other have memory side by side: further heads of the same tokens, or `BY_HEAD` further tokens.
     """
     q_tiles, k_tiles = _tiles(q_heads, HEADS * REPEATS), _tiles(k_heads, HEADS * REPEATS) if BOTH else 0
     token_tiles, head_tiles, program = _tiles(tokens, TOKENS), q_tiles + k_tiles, tl.cast(program, tl.uint32)
-    inner = tl.where(by_head, token_tiles, head_tiles)
+    inner, outer = token_tiles if BY_HEAD else head_tiles, head_tiles if BY_HEAD else token_tiles
     inner_tile, outer_tile = program % inner, program // inner
     batch = tl.full((), 0, tl.int64)
     if HAS_BATCH:
-        outer = tl.where(by_head, head_tiles, token_tiles)
         batch, outer_tile = (outer_tile // outer).to(tl.int64), outer_tile % outer
-    head_tile, token_tile = tl.where(by_head, outer_tile, inner_tile), tl.where(by_head, inner_tile, outer_tile)
+    head_tile, token_tile = outer_tile if BY_HEAD else inner_tile, inner_tile if BY_HEAD else outer_tile
     row = tl.arange(0, TOKENS * HEADS)
     token_index = token_tile.to(tl.int32) * TOKENS + row // HEADS
     is_k = head_tile >= q_tiles
@@ -201,12 +200,12 @@ def _find_tokens(
     q_batch, q_head, q_token, q_out_batch, q_out_head, q_out_token,
     k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
     q_channel, q_out_channel, k_channel, k_out_channel,
-    BOTH: tl.constexpr, HAS_BATCH: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
-    UNIT: tl.constexpr,
+    BOTH: tl.constexpr, HAS_BATCH: tl.constexpr, BY_HEAD: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
+    REPEATS: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
     """Return which tokens and heads of `q` or `k` this program has, and where their rows and their results begin."""
     batch, token_index, is_k, head_index = _tile(
-        tl.program_id(0), q_heads, k_heads, tokens, q_head > q_token, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS
+        tl.program_id(0), q_heads, k_heads, tokens, BOTH, HAS_BATCH, BY_HEAD, TOKENS, HEADS, REPEATS
     )
     token, is_token = token_index.to(tl.int64), token_index < tokens
     x, out, heads, x_batch, x_head, x_token = q, q_out, q_heads, q_batch, q_head, q_token
@@ -241,9 +240,10 @@ def rotate_kernel(
     table_batch, table_row, given_axis, given_batch, given_token,
     q_channel, q_out_channel, k_channel, k_out_channel, table_column,
     FIND: tl.constexpr, AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
-    EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr,
-    SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
-    COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr, BY_BITS: tl.constexpr,
+    BY_HEAD: tl.constexpr, EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr,
+    PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
+    REPEATS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr,
+    BY_BITS: tl.constexpr,
 ):  # fmt: skip
     """Rotate some heads of some tokens of one batch row: of `q`, or in the last programs of these tokens of `k`.
 
@@ -257,7 +257,8 @@ def rotate_kernel(
         q, q_out, k, k_out, q_heads, k_heads, tokens,
         q_batch, q_head, q_token, q_out_batch, q_out_head, q_out_token,
         k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
-        q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS, UNIT,
+        q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, BY_HEAD, TOKENS, HEADS, REPEATS,
+        UNIT,
     )  # fmt: skip
     pairs = ()
     for i in tl.static_range(REPEATS):

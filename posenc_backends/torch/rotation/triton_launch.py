@@ -21,6 +21,7 @@ THREADS = 128  # of a program
 BYTES = 16  # that a thread reads or writes at once
 READ_AHEAD = 64  # bytes of tokens that a thread reads before it computes
 MOST_REPEATS = 4  # tiles of a program
+MOST_OF_AXES = 4  # pairs of a thread, if positions have several axes
 MOST = 2**31 - 2**12  # tokens or heads: their indices have 32 bits, with those of the last tile
 REGISTERS = {} if torch.version.hip else {"maxnreg": 64}  # with which ptxas lets all loads begin before it computes
 OPTIONS = {"enable_fp_fusion": False, "num_warps": THREADS // (64 if torch.version.hip else 32), **REGISTERS}
@@ -79,7 +80,7 @@ class Tile(NamedTuple):
     columns: int
 
 
-def tile_of(size: int, pairing: Pairing, pairs: int, unit: int, tokens: int, heads: int) -> Tile:
+def tile_of(size: int, pairing: Pairing, pairs: int, unit: int, tokens: int, heads: int, axes: int = 1) -> Tile:
     """Return a tile in which each thread has the same pairs of tokens, of tables and of results, in one access each.
 
     Args:
@@ -88,11 +89,13 @@ def tile_of(size: int, pairing: Pairing, pairs: int, unit: int, tokens: int, hea
         pairs: the number of pairs.
         unit: a power of two that divides all strides.
         tokens, heads: how many there are at most.
+        axes: of the positions; for several, rows of the tables take most registers.
     """
     are_apart = pairing.split == pairing.join == "half"
     of_thread = (
         gcd(BYTES // size, unit, pairs // pairing.blocks) if are_apart else max(1, gcd(BYTES // size, unit) // 2)
     )
+    of_thread = of_thread if axes == 1 else min(of_thread, MOST_OF_AXES)
     columns = _power_of_two(pairs)
     rows = max(1, of_thread * THREADS // columns)
     most_tokens = rows if tokens >= rows else _power_of_two(tokens)  # so that compiled code may have any length
@@ -186,7 +189,8 @@ def plan_of(
     channels = [strides[3] for each in (first, second) for strides in each.strides]
     *table_steps, table_column = _table_strides(cos)
     unit, table_unit = _unit(steps), _unit(table_steps)
-    tile = tile_of(x.element_size(), pairing, pairs, unit, first.tokens, heads)
+    axes = 0 if rows.axes is None or rows.given is None else rows.given.shape[0]
+    tile = tile_of(x.element_size(), pairing, pairs, unit, first.tokens, heads, max(axes, 1))
     head_tiles = sum(-(-each.heads // (tile.heads * tile.repeats)) for each in seen)
     programs = first.batch * -(-first.tokens // tile.tokens) * head_tiles
     rest = _power_of_two(width - 2 * pairs) if width > 2 * pairs and not is_in_place else 0
@@ -194,7 +198,8 @@ def plan_of(
         first.heads, second.heads, first.tokens, cos.shape[-2], rows.num_bounds,
         *[step // unit for step in steps], *[step // table_unit for step in table_steps], *rows.strides,
         *channels, table_column,
-        rows.find, 0 if rows.axes is None else rows.given.shape[0], spec.back, len(tokens) == 2, first.batch > 1,
+        rows.find, axes, spec.back, len(tokens) == 2, first.batch > 1,
+        steps[1] > steps[2],
         all(each.heads % (tile.heads * tile.repeats) == 0 for each in seen),
         width, pairs, pairing.blocks, pairing.placement, pairing.split, pairing.join,
         *tile, rest, unit, table_unit, IS_INTERPRETED,

@@ -88,9 +88,10 @@ def normalize_rotate_kernel(
     table_batch, table_row, given_axis, given_batch, given_token,
     q_channel, q_out_channel, k_channel, k_out_channel, table_column,
     FIND: tl.constexpr, AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
-    EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr,
-    SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
-    COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr, BY_BITS: tl.constexpr,
+    BY_HEAD: tl.constexpr, EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr,
+    PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
+    REPEATS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr,
+    BY_BITS: tl.constexpr,
     NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr,
 ):  # fmt: skip
     """Normalize and rotate some heads of some tokens: programs, tiles, strides and rows are those of `rotate_kernel`.
@@ -101,7 +102,8 @@ def normalize_rotate_kernel(
         q, q_out, k, k_out, q_heads, k_heads, tokens,
         q_batch, q_head, q_token, q_out_batch, q_out_head, q_out_token,
         k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
-        q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, TOKENS, HEADS, REPEATS, UNIT,
+        q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, BY_HEAD, TOKENS, HEADS, REPEATS,
+        UNIT,
     )  # fmt: skip
     loaded = ()
     for i in tl.static_range(REPEATS):
@@ -149,9 +151,10 @@ def gradient_kernel(
     table_batch, table_row, given_axis, given_batch, given_token,
     x_channel, to_channel, of_channel, _channel, table_column,
     FIND: tl.constexpr, AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
-    EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr, PLACEMENT: tl.constexpr,
-    SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, REPEATS: tl.constexpr,
-    COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr, BY_BITS: tl.constexpr,
+    BY_HEAD: tl.constexpr, EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr,
+    PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
+    REPEATS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr,
+    BY_BITS: tl.constexpr,
     NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of tokens, and each program's part of that of the weight, the sum over the heads that it has.
@@ -166,7 +169,7 @@ def gradient_kernel(
     sums = (first, first, rest)
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
         batch, token_index, _, head_index = _tile(
-            tile, heads, heads, tokens, x_head > x_token, False, HAS_BATCH, TOKENS, HEADS, REPEATS
+            tile, heads, heads, tokens, False, HAS_BATCH, BY_HEAD, TOKENS, HEADS, REPEATS
         )
         token, head, is_token = token_index.to(tl.int64), head_index.to(tl.int64), token_index < tokens
         at_x = x + ((batch * x_batch + token * x_token + head * x_head) * UNIT)[:, None]
