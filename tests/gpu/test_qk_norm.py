@@ -6,6 +6,7 @@ from torch.func import vmap
 
 from posenc_backends.torch import apply_qk_norm_rotary
 from posenc_backends.torch.rotation import qk_norm
+from posenc_backends.torch.rotation.apply_rotary import checked
 from posenc_core import normalize_and_rotate
 from posenc_core._array_api.namespace import aligned
 
@@ -102,3 +103,17 @@ def test_transformed_and_compiled_code_has_the_formula():
     compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
     for result in (vmap(call)(q[None])[0], compiled(q), torch.func.jvp(call, (q,), (q,))[0]):
         torch.testing.assert_close(result.double(), right, rtol=2e-6, atol=2e-6)
+
+
+def test_a_call_is_launched_again_by_its_plan(launches, monkeypatch):
+    """With other numbers, another start and other weights; other dtypes of weights are checked."""
+    counted = []
+    monkeypatch.setattr(qk_norm, "checked", lambda *given: counted.append(1) or checked(*given))
+    for start, dtype in ((0, torch.float32), (3, torch.float32), (1, torch.float64)):
+        q, weight = torch.randn(1, 2, 4, 12), torch.randn(12, dtype=dtype)
+        got, none = apply_qk_norm_rotary(q, None, COS, SIN, weight, layout="half", start=start)
+        right = normalized(q, (COS[start : start + 4], SIN[start : start + 4]), weight, layout="half")
+        torch.testing.assert_close(got.double(), right, rtol=2e-6, atol=2e-6)
+        assert none is None
+    assert len(counted) == 2
+    assert launches == [1, 1, 1]

@@ -122,13 +122,16 @@ class Plans:
         rows = rows._replace(given=None)
         self._plans[call.key] = _Kept(plan, rows, sizes, spec, differentiable if is_followed else None)
 
-    def rotate(self, call: Call | None, start: int = 0, is_recorded: bool = False) -> Any:
+    def rotate(
+        self, call: Call | None, start: int = 0, is_recorded: bool = False, weights: tuple[Any, ...] = ()
+    ) -> Any:
         """Return both results of a call by the plan that its key has; None where it has to be checked.
 
         Args:
             call: as `call` returns it.
             start: an integer `start`.
             is_recorded: whether a gradient that the call needs is recorded already.
+            weights: what the kernel takes behind `start`.
         """
         kept = None if call is None else self._plans.get(call.key)
         if call is None or kept is None or not 0 <= start <= kept.plan.last_start:
@@ -148,7 +151,7 @@ class Plans:
         last = first if k is None else (k, k_out)
         is_aligned = not is_new or (first[1].data_ptr() | last[1].data_ptr()) % ALIGNED == 0
         launch = plan.repeat if is_aligned else plan.launch
-        launch(*first, *last, cos, sin, call.given, plan.axes, start)
+        launch(*first, *last, cos, sin, call.given, plan.axes, start, *weights)
         if not is_new:
             torch.autograd.graph.increment_version([out for out in (q_out, k_out) if out is not None])
         return q_out, k_out

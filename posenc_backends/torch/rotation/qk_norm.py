@@ -13,10 +13,13 @@ from torch import Tensor
 from posenc_core.normalization import Norm, Order, check_weight, norm_of, normalize_and_rotate
 from posenc_core.rotation import Layout, Pairing, Placement, pairing_of
 
+from ..distributed import PLAIN
 from . import gpu
 from .apply_rotary import checked
+from .plans import ALIGNED, Call, Plans
 from .spec import RotationSpec, Rows, aligned_rows
 
+PLANS = Plans()  # of the kernel that normalizes and rotates
 HEADS = 4  # of a token in a program, for which it reads rows of tables once
 PARTS = 1024  # programs of a backward pass, each with a sum of its own: as many on all devices, for the same bits
 
@@ -66,16 +69,50 @@ def apply_qk_norm_rotary(  # noqa: PLR0913
     weights = [weight for x, weight in ((q, q_weight), (k, k_weight)) if x is not None]
     norm = norm_of(epsilon, offset, order, None, has_weight=any(weight is not None for weight in weights))
     pairing, given = pairing_of(layout, placement, blocks), (positions, axes, start, cu_seqlens)
+    call, found = _repeated((q, k, cos, sin, positions, cu_seqlens), weights, start, axes, pairing, norm, seq_axis)
+    if found is not None:
+        return found
     tokens, tables, rows, spec = checked(q, k, (cos, sin), pairing, given, False, seq_axis)
     for x, weight in zip(tokens, weights, strict=True):
         if weight is not None:
             check_weight(weight, x, norm)
-    results = iter(_normalized(tokens, weights, tables, rows, spec, norm))
+    results = iter(_normalized(tokens, weights, tables, rows, spec, norm, call))
     return None if q is None else next(results), None if k is None else next(results)
 
 
+def _repeated(
+    tensors: tuple[Any, ...], weights: Sequence[Any], start: Any, axes: Any, pairing: Pairing, norm: Norm, seq_axis: Any
+) -> tuple[Call | None, Any]:
+    """Return a call on a GPU, and its results if such a one was checked before; None for either."""
+    x, is_int = tensors[1] if tensors[0] is None else tensors[0], type(start) is int
+    if torch.compiler.is_compiling() or type(x) not in PLAIN or not (gpu.IS_INTERPRETED or x.is_cuda):
+        return None, None
+    if type(seq_axis) is not int or not (axes is None or type(axes) in {tuple, list}):
+        return None, None
+    lie: list[Any] = []
+    for weight in weights:
+        if weight is not None and type(weight) not in PLAIN:
+            return None, None
+        lie.append(weight is None or (weight.dtype, weight.device, weight.shape, weight.stride(), weight.requires_grad))
+    call = PLANS.call(
+        (*tensors, None if is_int else start, None, None), pairing, norm, axes and repr(axes), seq_axis, *lie
+    )
+    if call is None:
+        return None, None
+    read = [_read(weight, x) for weight in weights]
+    if not all(weight is None or weight.data_ptr() % ALIGNED == 0 for weight in read):
+        return None, None
+    return call, PLANS.rotate(call, start if is_int else 0, weights=(read[0], read[-1]))
+
+
 def _normalized(
-    tokens: list[Tensor], weights: list[Tensor | None], tables: tuple[Tensor, Tensor], rows: Rows, spec: Any, norm: Norm
+    tokens: list[Tensor],
+    weights: list[Tensor | None],
+    tables: tuple[Tensor, Tensor],
+    rows: Rows,
+    spec: RotationSpec,
+    norm: Norm,
+    call: Call | None = None,
 ) -> list[Tensor]:
     """Return up to two tensors of tokens, normalized and rotated: in one launch, if weights are alike."""
     kinds = {None if weight is None else weight.dtype for weight in weights}
@@ -90,7 +127,7 @@ def _normalized(
         return _by_operators(tokens, weights, tables, rows, spec, norm)
     if torch.is_grad_enabled() and any(x.requires_grad for x in (*tokens, *found)):
         return list(_Normalize.apply(len(tokens), rows, spec, norm, *tables, *tokens, *weights))
-    return _launched(tokens, weights, tables, rows, spec, norm)
+    return _launched(tokens, weights, tables, rows, spec, norm, call)
 
 
 def _by_operators(
@@ -165,7 +202,13 @@ def _constants(norm: Norm, has_weight: bool) -> tuple[Any, ...]:
 
 
 def _launched(
-    tokens: Sequence[Tensor], weights: Sequence[Tensor | None], tables: Any, rows: Rows, spec: RotationSpec, norm: Norm
+    tokens: Sequence[Tensor],
+    weights: Sequence[Tensor | None],
+    tables: Any,
+    rows: Rows,
+    spec: RotationSpec,
+    norm: Norm,
+    call: Call | None = None,
 ) -> list[Tensor]:
     outs = [torch.empty_like(x) for x in tokens]
     both = list(zip(tokens, outs, strict=True))
@@ -176,6 +219,8 @@ def _launched(
     if plan.grid[0]:
         with _device_of(tokens[0]):
             plan.launch(*both[0], *both[-1], *tables, rows.given, rows.axes, rows.start, first, last)
+        if call is not None:
+            PLANS.keep(call, plan, tables, rows, spec, _Normalize.apply)
     return outs
 
 
