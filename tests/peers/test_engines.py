@@ -185,7 +185,7 @@ RAY = {  # it watches over clusters, with processes that each import PyTorch
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
     "RAY_TRAIN_METRICS_ENABLED": "0",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "200",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "400",
     "RAY_enable_metrics_collection": "0",
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
@@ -228,6 +228,7 @@ def train_with_ray(folder, logs):
         assert_trained(torch.load(f"{saved}/state.pt"))
 
 
+@pytest.mark.timeout(600)  # half a minute, and much more on a busy machine
 @pytest.mark.skipif(sys.platform != "linux", reason="Elsewhere the paths of temporary folders are too long for Ray.")
 @many_devices("PyTorch", "Ray Train: `TorchTrainer`, `prepare_model`, `report`")
 def test_workers_of_ray(tmp_path):
@@ -236,7 +237,7 @@ def test_workers_of_ray(tmp_path):
         environment = {**os.environ, **RAY, "PYTHONPATH": os.pathsep.join(sys.path)}
         with subprocess.Popen([sys.executable, "-c", call], cwd=tmp_path, env=environment) as process:
             try:
-                assert process.wait(timeout=250) == 0
+                assert process.wait(timeout=500) == 0
             finally:
                 process.terminate()  # Ray then ends the processes that it started
 
