@@ -11,6 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 Namespace: TypeAlias = ModuleType
+COMMON_DTYPES = ("float32", "int64", "int32", "bfloat16", "float16", "float64", "bool")
 
 
 class Array(Protocol):
@@ -106,6 +107,9 @@ def dtype_name(x: Array) -> str:
 
 def name_of_dtype(dtype: Any) -> str:
     """Return the name of a dtype of any framework, like `dtype_name`."""
+    last = str(dtype).rpartition(".")[2]
+    if last in COMMON_DTYPES:
+        return last
     found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(dtype))
     return found.group() if found else str(dtype)
 

@@ -6,6 +6,8 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeAlias
 
+import numpy as np
+
 from .._array_api.checks import check_integer, check_known, check_positions_shape, shown
 from .._array_api.kernels import kernel_for
 from .._array_api.namespace import aligned, aligned_by_head, name_of_dtype, shape_of
@@ -13,7 +15,7 @@ from ..encodings.attention_encoding import QueryKeyEncoding
 from ..encodings.base import TokenRows, columns_of_heads
 from ..positions.sequences import LIMIT
 from ..rotation import per_channel
-from .backend import Given, Tensor
+from .backend import Given, Host, Tensor
 from .base import check_encoding
 from .heads import Heads, parse_heads
 from .inputs import batch_size, first_of, known_integers, past_frequencies, sequence_axis
@@ -274,10 +276,9 @@ class RotaryEmbedding(TableLayer):
         if kernel is None or kernel.rotate_rows is None:
             return None
         rotate_at = kernel.rotate_at if type(first) is not int and encoding.num_axes == 1 else None
-        if type(first) is not int and rotate_at is None:
-            return None
         if (
-            encoding.needs_positions
+            (type(first) is not int and rotate_at is None)
+            or encoding.needs_positions
             or encoding.computes_rows
             or encoding.mixes_rows
             or encoding.keys_differ
@@ -288,11 +289,19 @@ class RotaryEmbedding(TableLayer):
         is_alike = k is None or (isinstance(k, self.backend.array_types) and k.shape[-2:] == sizes[-2:])
         if len(sizes) < 2 or sizes[-1] != encoding.head_dim or not is_alike:
             return None
-        if rotate_at is not None:
-            tables = self.initial_arrays
-            return rotate_at(q, k, tables["cos"], tables["sin"], start, positions, encoding.pairing)
-        tables = self.arrays
-        return kernel.rotate_rows(q, k, tables["cos"], tables["sin"], (first, sizes[-2]), encoding.pairing)
+        if rotate_at is None:
+            tables = self.arrays
+            return kernel.rotate_rows(q, k, tables["cos"], tables["sin"], (first, sizes[-2]), encoding.pairing)
+        tables = self.initial_arrays
+        cos, sin = tables["cos"], tables["sin"]
+        if type(positions) is np.ndarray and not self._have_rows(cos, sin, positions):
+            return None
+        return rotate_at(q, k, cos, sin, start, positions, encoding.pairing)
+
+    def _have_rows(self, cos: Tensor, sin: Tensor, positions: Host) -> bool:
+        """Return whether positions are integers within the tables, and within what the encoding is for."""
+        rows, limit, last = min(cos.shape[0], sin.shape[0]), self.encoding.max_seq_len, positions.max(initial=-1)
+        return positions.dtype.kind == "i" and positions.min(initial=0) >= 0 and bool(last < min(rows, limit or rows))
 
     def rotate_by(self, x: Tensor, cos: Tensor, sin: Tensor, seq_axis: int) -> Tensor:
         """Return tokens rotated by rows of tables."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.compiler import is_compiling
@@ -165,11 +166,29 @@ def _rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: Any, pairing
     return (_rotate_rows_by_parts if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, rows, pairing)
 
 
-def _rotate_at(q: Tensor, k: Any, cos: Tensor, sin: Tensor, start: Any, positions: Any, pairing: Pairing) -> Any:
-    given, starts = (start, start) if positions is None else (positions, None)
-    if is_compiling() or not (q.is_cuda or gpu.IS_INTERPRETED) or not isinstance(given, Tensor):
+def _rotate_at_known(q: Tensor, k: Any, cos: Tensor, sin: Tensor, positions: Any, pairing: Pairing) -> Any:
+    """Rotate by one look-up of rows within the tables, `(batch, length)`; None as `_rotate_rows`."""
+    if is_compiling() or type(q) not in PLAIN or not q.is_cpu or q.dtype not in cpu.in_float32 or q.ndim < 3:
         return None
-    if given.dtype not in INTEGERS or given.device != q.device or q.dtype == torch.float64:  # whose rows are float64
+    if positions.shape != (q.shape[0], q.shape[-2]) or (k is not None and (k.ndim, k.shape[0]) != (q.ndim, q.shape[0])):
+        return None
+    numbers = torch.from_numpy(positions.astype(np.int64).reshape(len(positions), *[1] * (q.ndim - 3), -1))
+    cos, sin = torch.embedding(cos, numbers), torch.embedding(sin, numbers)
+    return (_rotate_rows_by_parts if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, None, pairing)
+
+
+def _rotate_at(q: Tensor, k: Any, cos: Tensor, sin: Tensor, start: Any, positions: Any, pairing: Pairing) -> Any:
+    if type(positions) is np.ndarray:
+        return _rotate_at_known(q, k, cos, sin, positions, pairing)
+    given, starts = (start, start) if positions is None else (positions, None)
+    if (
+        is_compiling()
+        or not (q.is_cuda or gpu.IS_INTERPRETED)
+        or not isinstance(given, Tensor)
+        or given.dtype not in INTEGERS
+        or given.device != q.device
+        or q.dtype == torch.float64  # whose rows are float64
+    ):
         return None
     call = gpu.PLANS.call((q, k, cos, sin, positions, None, starts, None, None), pairing, None, False, -2)
     found = gpu.PLANS.rotate(call)

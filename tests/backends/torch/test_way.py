@@ -10,7 +10,7 @@ MOST = {
     "rope(q)": (18, 8),
     "rope(q), one token": (18, 8),
     "rope(q, k, positions=tensor)": (37, 10),
-    "rope(q, k, positions=rows)": (77, 17),
+    "rope(q, k, positions=rows)": (40, 12),
     "PositionalEncoding(64)(x)": (14, 8),
     "PositionalEncoding(64)(x), one token": (14, 8),
     "QueryScaling(QueryScale)(q)": (22, 8),
