@@ -41,6 +41,8 @@ class Array(Protocol):
 A = TypeVar("A", bound=Array)
 Weights: TypeAlias = Mapping[str, Array]  # the constants and parameters of a layer, by name
 
+_NAME = re.compile(r"(bfloat|float|complex|uint|int|bool)\d*")  # PyTorch cannot compile code that parses a pattern
+
 # that of NumPy is imported at its first use: it takes longer than NumPy, whose tests and compilers it imports
 _namespaces: dict[type, Namespace | None] = {np.ndarray: None}
 
@@ -110,7 +112,7 @@ def name_of_dtype(dtype: Any) -> str:
     last = str(dtype).rpartition(".")[2]
     if last in COMMON_DTYPES:
         return last
-    found = re.search(r"(bfloat|float|complex|uint|int|bool)\d*", str(dtype))
+    found = _NAME.search(str(dtype))
     return found.group() if found else str(dtype)
 
 
