@@ -62,9 +62,11 @@ STEPS = [
         for word in ("prefill", "training", "packed", "decode")
     ),
     Step("compile-ways", script("gpu_compiled", "--rounds", "0"), 120, beside=True),
+    Step("compile-norm", script("gpu_qk_norm", "--rounds", "0"), 120, beside=True),
     Step("gpu", script("gpu", "--few", "--rounds", "30", "-o", "FOLDER/gpu.json"), 150),
     Step("tiles", script("gpu_tiles", "--rounds", "20", "-o", "FOLDER/tiles.json"), 80),
     Step("compiled", script("gpu_compiled", "-o", "FOLDER/compiled.json"), 80),
+    Step("norm", script("gpu_qk_norm", "-o", "FOLDER/norm.json"), 80),
     Step("jax", script("gpu_jax", "-o", "FOLDER/jax.json"), 60),
 ]
 
