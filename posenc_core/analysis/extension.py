@@ -153,10 +153,12 @@ class Plan:
         """Return the profile with the smallest factor that covers a request.
 
         Raises:
-            TypeError, ValueError: if `length` is not an integer from 1 to the longest length of the profiles.
+            TypeError, ValueError: if `length` is not an integer from 1 to the longest length of the profiles, or there
+                are none.
         """
-        longest = self.profiles[-1].longest if self.profiles else 0
-        check_integer("length", length, maximum=longest)
+        if not self.profiles:
+            raise ValueError("`per_request` must be given to `plan_extension`, got no factors to choose from.")
+        check_integer("length", length, maximum=self.profiles[-1].longest)
         return next(one for one in self.profiles if one.longest >= length)
 
 
@@ -186,7 +188,7 @@ def plan_extension(
             known, or pairs have no frequency that a scaling could divide (`FoPE`, several axes of an image).
     Warns:
         UserWarning: as in `load_rope`.
-    Source: `SOURCES` has one for each scaling.
+    Source: the papers of the scalings, which each extension names.
 
     >>> qwen = {"model_type": "qwen3", "head_dim": 128, "rope_theta": 1e6, "max_position_embeddings": 40960}
     >>> plan = plan_extension(qwen, to=131072, trained_length=32768)

@@ -212,6 +212,8 @@ def test_a_server_chooses_the_smallest_factor_that_covers_a_request():
     assert plan.profile(8192).rotary.scaling == YaRN(factor=2, original_max_position_embeddings=4096)
     with rejects(ValueError, "length", 16385):
         plan.profile(16385)
+    with rejects(ValueError, "per_request"):
+        plan_extension(PLAIN, to=16384).profile(1)
 
 
 @pytest.mark.parametrize(
