@@ -190,7 +190,8 @@ def _tile(at_once: int, in_all: int, *sizes: Any) -> Any:
 
     tile = tile_of(*sizes)
     rows = min(tile.tokens * tile.heads, max(1, at_once * THREADS // tile.columns))
-    most = 1 << (sizes[-1] - 1).bit_length()
+    _, _, _, _, _, num_heads, _ = sizes
+    most = 1 << (num_heads - 1).bit_length()
     tokens = min(tile.tokens, rows // min(HEADS, most, rows))
     heads = min(rows // tokens, most)
     repeats = min(in_all * THREADS // (rows * tile.columns), most // heads) if tokens > 1 else 1
