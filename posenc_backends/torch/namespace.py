@@ -38,11 +38,10 @@ from torch import (  # noqa: F401
     sum,  # noqa: A004
     zeros_like,
 )
-from torch.compiler import is_exporting
 from torch.utils.checkpoint import checkpoint
 
 from .distributed import PLAIN, check_formula
-from .rotation.compiled import is_specialized  # noqa: F401
+from .rotation.compiled import is_exporting, is_specialized  # noqa: F401
 from .rotation.words import JoinWords, SplitWords, are_words_best
 
 # PyTorch takes `axis` and `keepdims` for `dim` and `keepdim`

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch._C import _functorch, _get_tracing_state, _len_torch_dispatch_stack
 from torch.autograd import Function, forward_ad
-from torch.compiler import is_exporting  # where the strides of results are not known, in which kernels differ
 
 from posenc_core.rotation import Pairing
 
@@ -37,6 +36,14 @@ def is_eager() -> bool:
         and _functorch.peek_interpreter_stack() is None
         and forward_ad._current_level < 0
     )
+
+
+def is_exporting() -> bool:
+    """Return whether the code is exported, where strides of results, in which kernels differ, are not known.
+
+    Dynamo asks it once: of PyTorch's own function, that of 2.11 says that all compiled code is exported.
+    """
+    return torch.compiler.is_exporting()
 
 
 def is_transformed() -> bool:

@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.compiler import is_exporting
 
 from posenc_backends._kernels import level
 from posenc_core.rotation import Pairing, rotate_checked
 
-from .compiled import is_specialized, is_transformed
+from .compiled import is_exporting, is_specialized, is_transformed
 
 HAS_KERNEL = level() != "off"
 LARGE = 1 << 25  # bytes of a result

@@ -84,6 +84,7 @@ def _rotate(
 def _prepare() -> None:
     global uncompiled  # noqa: PLW0603
     uncompiled = torch.compiler.disable(uncompiled)
+    torch.compiler.assume_constant_result(compiled.is_exporting)
     torch.compiler.assume_constant_result(compiled.is_transformed)
     if not gpu.IS_INTERPRETED:
         torch.compiler.substitute_in_graph(kernels.kernel_for)(_kernel_for)

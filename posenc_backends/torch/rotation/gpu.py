@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.compiler import is_exporting
 
 from posenc_core.layers.inputs import batch_size
 from posenc_core.rotation import Pairing, check_sizes, rotate_reference
 
 from ..distributed import PLAIN
-from .compiled import is_eager, is_transformed, rotate_flipped
+from .compiled import is_eager, is_exporting, is_transformed, rotate_flipped
 from .plans import Call, Plans
 from .spec import RotationSpec, Rows, aligned_rows
 

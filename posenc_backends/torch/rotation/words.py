@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.compiler import is_exporting  # where the strides of results are not known, in which kernels differ
 
-from .compiled import HAS_AVX512, is_transformed
+from .compiled import HAS_AVX512, is_exporting, is_transformed
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
 
