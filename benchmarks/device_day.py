@@ -51,7 +51,7 @@ def pytest(*arguments: str) -> tuple[str, ...]:
 
 QUICK = ("-m", "not mode and not slow", "-k", "not compiled and not training")
 STEPS = [
-    Step("device", pytest("tests/gpu/device", "-n", "3"), 100, beside=True),
+    Step("device", pytest("tests/gpu/device", "-n", "8"), 150, beside=True),
     Step("suite", pytest("tests/backends", "--device", "DEVICE", "-n", "6", *QUICK), 110, beside=True),
     *(
         Step(f"compile-tiles-{part}", script("gpu_tiles", "--rounds", "0", "--part", f"{part}/3"), 90, beside=True)

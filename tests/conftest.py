@@ -53,12 +53,15 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", line)
 
 
+ON_CPU = {"test_benchmarks.py", "test_book.py", "test_compiled_kernel.py", "test_kernels.py"}
+
+
 def pytest_ignore_collect(collection_path, config):
-    """Ignore the native tests of other frameworks, and on a given device those of all."""
-    folder = config.rootpath / "tests" / "backends"
+    """Ignore the native tests of other frameworks, and on a given device those of all, and of what is of the CPU."""
+    folder, device = config.rootpath / "tests" / "backends", config.getoption("--device")
     if collection_path.parent == folder and collection_path.is_dir():
-        return collection_path.name != config.getoption("--backend") or config.getoption("--device") is not None
-    return None
+        return collection_path.name != config.getoption("--backend") or device is not None
+    return True if device not in (None, "cpu") and collection_path.name in ON_CPU else None
 
 
 @pytest.hookimpl(tryfirst=True)

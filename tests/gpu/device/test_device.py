@@ -12,6 +12,7 @@ from .. import expected
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here: only the interpreter has run the kernel"),
     pytest.mark.skipif(gpu.IS_INTERPRETED, reason="TRITON_INTERPRET=1 replaces the GPU"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning"),  # is a prototype, it says
 ]
 
 
