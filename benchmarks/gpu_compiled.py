@@ -87,7 +87,7 @@ def main() -> None:
         print(json.dumps(case, indent=1), flush=True)
         cases.append(case)
     circumstances = {"machine": machine.machine() | {"GPU": name}, "versions": machine.versions()}
-    found = {"benchmark": "compiled", **circumstances, "cases": cases}
+    found = {"benchmark": "gpu_compiled", **circumstances, "cases": cases}
     if options.output:
         options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -81,7 +81,7 @@ def main() -> None:
         cases.append(case)
     described = machine.machine() | {"GPU": jax.devices()[0].device_kind}
     versions = machine.versions()
-    found = {"benchmark": "gpu", "backend": "jax", "machine": described, "versions": versions, "cases": cases}
+    found = {"benchmark": "gpu_jax", "backend": "jax", "machine": described, "versions": versions, "cases": cases}
     if options.output:
         options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -109,7 +109,7 @@ def main() -> None:
                 cases.append(case)
     circumstances = {"machine": machine.machine() | {"GPU": name}, "versions": machine.versions()}
     if options.output:
-        found = {"benchmark": "QK-norm", **circumstances, "cases": cases}
+        found = {"benchmark": "gpu_qk_norm", **circumstances, "cases": cases}
         options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 

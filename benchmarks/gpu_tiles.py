@@ -125,7 +125,9 @@ def measure(variant: Variant, device: Device, name: str, rounds: int, tokens: in
     variant.tile.use()
     call, results, arguments = call_of(variant, name, tokens)
     call()
-    found: dict[str, Any] = {"name": name_of(variant)}
+    *what, tile = variant
+    fields = dict(zip(variant._fields, what, strict=False))
+    found: dict[str, Any] = {"name": name_of(variant), "variant": fields, "tile": tile}
     if not rounds:
         return found | {"same bits": same_bits(results, arguments)}
     source = torch.cat([one.flatten() for one in results])
@@ -164,7 +166,7 @@ def main() -> None:
         if "of a copy" in case:
             print(f"{case['of a copy'][1]:.3f} {case['name']}", flush=True)
     circumstances = {"machine": machine.machine() | {"GPU": name}, "versions": machine.versions()}
-    found = {"benchmark": "tiles", **circumstances, "cases": cases}
+    found = {"benchmark": "gpu_tiles", **circumstances, "cases": cases}
     wrong = [case for case in cases if "broken" in case or not case.get("same bits", True)]
     print(f"{len(cases)} variants, {len(wrong)} wrong or broken: {wrong[:5]}")
     if options.output:

@@ -7,6 +7,12 @@ from typing import Any
 from drawn import circumstances, results, table
 
 COMMAND = "`nox -s bench -- torch gpu`"
+TITLES = {
+    "gpu_compiled": "Compiled code: a rotation alone, with its gradients, and between a norm and a cache (step)",
+    "gpu_jax": "JAX: a compiled rotation and its gradient, against a pass over the same bytes",
+    "gpu_qk_norm": "QK-norm and RoPE in one pass (fused), and by others",
+    "gpu_tiles": "Our kernel by dtype, layout, width, order of axes in memory, rows and direction",
+}
 
 
 def on_gpu() -> str:
@@ -18,7 +24,28 @@ def on_gpu() -> str:
             "transformers, Liger, flash-attn and FlashInfer, each where it installs, and with a copy of the same bytes "
             "on the device.\n"
         )
-    return "\n".join(map(_part, found))
+    return "\n".join(map(_described, found))
+
+
+def _described(result: dict[str, Any]) -> str:
+    """Return what a result is about, and its table."""
+    script, cases = result["benchmark"], result["cases"]
+    if script == "gpu":
+        return _part(result)
+    heads: tuple[str, ...] = ("case", "what", "time / copy", "µs of a call")
+    rows: list[tuple[Any, ...]] = [row for case in cases for row in _ratios(case)]
+    if script == "gpu_tiles":
+        usual = [case for case in cases if case["tile"] == cases[-1]["tile"]]
+        unique = {case["name"]: (*case["variant"].values(), f"{case['of a copy'][1]:.2f}") for case in usual}
+        heads, rows = (*usual[0]["variant"], "speed / copy"), [*unique.values()]
+    return f"{TITLES[script]}. {result['machine']['GPU']}; `python benchmarks/{script}.py`.\n\n{table(heads, rows)}"
+
+
+def _ratios(case: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Return a row for each implementation of a case."""
+    calls = case.get("microseconds of a call", {})
+    rows = case.get("of the copy", case.get("of the pass", {})).items()
+    return [(case["name"], name, f"{ratio:.2f}", f"{calls[name]:.0f}" if name in calls else "") for name, ratio in rows]
 
 
 def _part(result: dict[str, Any]) -> str:
