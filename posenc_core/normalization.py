@@ -80,7 +80,7 @@ def normalize_and_rotate(  # noqa: PLR0913 - all that can be said of a call
     pairing = pairing_of(layout, placement, blocks)
     norm = norm_of(epsilon, offset, order, head_axis, has_weight=weight is not None)
     check_floating("x", x)
-    check_rank("x", x, minimum=1 if head_axis is None else -norm.head_axis, axes="(..., length, width)")
+    check_rank("x", x, minimum=-(norm.head_axis or -1), axes="(..., length, width)")
     if weight is not None:
         check_weight(weight, x, norm)
     if out is not None:

@@ -59,6 +59,7 @@ class Candidate:
         outcomes: functions from tokens and results to results, applied in order.
         weights: the parameters of the encoding, by name; `query_phase` of a mistake gives queries of `PoPE` phases.
         mask_positions: of a remapping, the positions by which keys after a query are hidden; None for `positions`.
+        norm: of queries and keys, a `Normalization`; None without.
         computed: the exact tables so far, which all candidates of a check share.
     """
 
@@ -72,6 +73,7 @@ class Candidate:
     outcomes: tuple[Outcome, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict)
     mask_positions: npt.NDArray[Any] | None = None
+    norm: Any = None
     computed: dict[Any, tuple[Any, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def tables(self) -> Tables:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from .candidates import Candidate, Float64s
 from .diagnosis import LIMIT, MATCH_LIMIT, FoundMistake, errors_of, found_in
 from .frameworks import CallError, CheckedFunction
 from .mistakes.base import Mistake
+from .normalized import NormalizeAndRotate
 from .sample_calls import TestCall
 from .signatures import SUMS, OfPairs, PolarQueriesAndKeys, RotateQueriesAndKeys, ScaleQueries, Signature
 
 POSITIONS = np.arange(3, 8)  # so near that float32 angles are right
 STEP = 2.0**-14  # of differences: their error is below 1e-7 even where scores are curved
+SMALL_STEP = 2.0**-20  # where tokens are as small as 2**-9
 Causes = dict[str, Mistake | None]  # by output
 
 
@@ -58,7 +61,9 @@ def _mistake(checked: CheckedFunction, call: TestCall, candidates: list[Candidat
         right = _right_gradient(signature, candidate, call, weights, number)
         if not right.any():
             return None  # the result does not depend on this array
-        magnitude = np.full_like(right, np.abs(right).max() * (SUMS if isinstance(signature, OfPairs) else 1))
+        magnitude = np.full_like(
+            right, np.abs(right).max() * (SUMS if isinstance(signature, OfPairs | NormalizeAndRotate) else 1)
+        )
         limit = LIMIT if candidate is call.expected else MATCH_LIMIT + POSITIONS.max()
         for time in ("", "the second time, "):
             try:
@@ -94,7 +99,7 @@ def _right_gradient(
     """Return the weights rotated back, or multiplied; for an addition, the weights themselves."""
     if isinstance(signature, ScaleQueries):
         return signature.results(candidate, (weights,), 0)[0]
-    if isinstance(signature, OfPairs | PolarQueriesAndKeys):
+    if isinstance(signature, OfPairs | PolarQueriesAndKeys | NormalizeAndRotate):
         return _by_differences(signature, candidate, call, weights, number)
     if not isinstance(signature, RotateQueriesAndKeys):
         return weights
@@ -110,17 +115,24 @@ def _by_differences(
 ) -> Float64s:
     """Return central differences in float64, which are exact where the results are linear.
 
-    For each number; where each token alone determines its results, for one channel of all tokens at once.
+    For each number; where each token alone determines its results, for one channel of all tokens at once, and where
+    each head does, of all heads as well.
     """
     gradient, of_pairs = np.empty_like(call.tokens[number]), isinstance(signature, OfPairs)
-    channels = ((..., channel) for channel in range(gradient.shape[-1]))
-    for at in np.ndindex(*gradient.shape) if of_pairs else channels:
+    places: Any = ((..., channel) for channel in range(gradient.shape[-1]))
+    axes: Any = None if of_pairs else -1 if candidate.norm is None else candidate.norm.axes
+    if of_pairs:
+        places = np.ndindex(*gradient.shape)
+    elif axes == (-3, -1):
+        places = ((slice(None), head, ..., channel) for head, channel in np.ndindex(*gradient.shape[1::2]))
+    size = STEP if candidate.norm is None else SMALL_STEP
+    for at in places:
         results = []
-        for step in (STEP, -STEP):
+        for step in (size, -size):
             moved = [x.copy() for x in call.tokens]
             moved[number][at] += step
             results.append(signature.results(candidate, tuple(moved), 0)[0 if of_pairs else number])
-        gradient[at] = (weights * (results[0] - results[1])).sum(axis=None if of_pairs else -1) / (2 * STEP)
+        gradient[at] = (weights * (results[0] - results[1])).sum(axis=axes) / (2 * size)
     return gradient
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from posenc_core.encodings import Encoding
+from posenc_core.encodings import Encoding, QKNorm
 
 from .diagnosis import LIMIT, FoundMistake
 from .precision_classes import CLASSES, EXACT, ROUNDED, names_of
@@ -29,6 +29,7 @@ class CheckResult:
         allow: the lowest class that conforms.
         first_off: for a class with rounded angles, the first position at which a result is off by 1e-3.
         smallest: a program of the smallest call that fails, the first that did.
+        qk_norm: the norm beside the rotation; None without.
     """
 
     encoding: Encoding
@@ -42,6 +43,7 @@ class CheckResult:
     allow: str = ROUNDED
     first_off: int | None = None
     smallest: str | None = None
+    qk_norm: QKNorm | None = None
 
     @property
     def status(self) -> int:
@@ -70,7 +72,8 @@ class CheckResult:
         }[self.status]
         dtypes = ", ".join(dict.fromkeys(dtype for _, dtype, _ in self.answers))
         calls = f"{len(self.answers)} calls in {dtypes}" if self.answers else "no calls"
-        subject = f"{self.encoding!r}: {self.framework}, {self.form}, {calls}"
+        norm = "" if self.qk_norm is None else f" with {self.qk_norm!r}"
+        subject = f"{self.encoding!r}{norm}: {self.framework}, {self.form}, {calls}"
         details = [*self.mistakes, *([] if self.failure is None else [self.failure]), *self.remarks]
         lines = [f"{outcome}; {subject}", *(f"  {detail}" for detail in details)]
         if self.smallest is not None and self.status == DIFFERS:
@@ -82,6 +85,7 @@ class CheckResult:
         return {
             "status": self.status,
             "spec": self.encoding.to_dict(),
+            "qk_norm": None if self.qk_norm is None else self.qk_norm.to_dict(),
             "framework": self.framework,
             "form": self.form,
             "worst": _finite(self.worst),

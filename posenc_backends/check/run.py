@@ -18,7 +18,7 @@ from posenc_core._array_api.checks import (
     host_array,
     shown,
 )
-from posenc_core.encodings import Encoding, Rotary
+from posenc_core.encodings import Encoding, QKNorm, Rotary
 from posenc_core.encodings.attention_encoding import QueryKeyEncoding
 from posenc_core.encodings.notation import parse
 from posenc_core.encodings.remapping import RemappedRotary
@@ -27,6 +27,7 @@ from posenc_core.scaling import AttentionFactor
 from .budget import Budget
 from .candidates import Float64s
 from .frameworks import CallError, CheckedFunction, Framework, framework_of, imported_frameworks
+from .normalized import normalization_of, with_norm
 from .precision_classes import CLASSES, FLOAT32, HALF, ROUNDED, names_of, worst_class
 from .program import FRAMEWORK, Program
 from .properties import first_position_off
@@ -57,6 +58,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
     *,
     framework: str | None = None,
     form: str | None = None,
+    qk_norm: QKNorm | None = None,
     longest: int | None = None,
     takes: tuple[str, ...] | None = None,
     gradient: bool = True,
@@ -81,6 +83,8 @@ def check(  # noqa: PLR0913 - all that a check depends on
             `(q, k, query_positions, key_positions) ->` what is added to the scores, `"products"` for the same
             arguments `->` products of queries and keys, of `PoPE` or where positions are remapped; by default it
             follows from the number of arguments.
+        qk_norm: the norm of queries and keys beside their rotation, for the forms `"rotation"` and `"turn"`; its
+            weights are given in `parameters`.
         longest: the first position that is not tested; by default 2**20, or where the encoding ends; at most 2**31.
         takes: what the function must accept besides float32 and positions from 0: any of the dtypes `"bfloat16"` and
             `"float16"` and of the positions `"negative"` and `"real"`; by default both dtypes, which it may refuse.
@@ -112,11 +116,14 @@ def check(  # noqa: PLR0913 - all that a check depends on
     check_known("allow", allow, CLASSES[:-1])
     gradient = check_flag("gradient", gradient)
     check_type("progress", progress, Callable | None, "a function or None")
-    signature, weights = signature_of(function, encoding, form), _checked_parameters(encoding, parameters)
+    signature = signature_of(function, encoding, form)
+    signature = signature if qk_norm is None else with_norm(signature, qk_norm)
+    weights = _checked_parameters(encoding, qk_norm, parameters)
+    normalization = None if qk_norm is None else normalization_of(qk_norm, weights)
     if "alpha" in weights and isinstance(encoding, QueryKeyEncoding):
         encoding, weights = _with_learned_frequencies(encoding, weights["alpha"]), {}
         signature = replace(signature, encoding=encoding)
-    caller = Caller(encoding, signature, weights)
+    caller = Caller(encoding, signature, weights, normalization)
     end = _first_untested_position(encoding, longest)
     checked, failure = _with_framework(function, caller, framework, end)
     chosen = checked.framework
@@ -152,6 +159,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
         allow=allow,
         first_off=first_off,
         smallest=session.smallest,
+        qk_norm=qk_norm,
     )
 
 
@@ -163,13 +171,16 @@ def _check_gradients(session: Session, failure: str | None) -> None:
         session.check_gradients()
 
 
-def _checked_parameters(encoding: Encoding, parameters: Mapping[str, Any] | None) -> dict[str, Float64s]:
+def _checked_parameters(
+    encoding: Encoding, norm: QKNorm | None, parameters: Mapping[str, Any] | None
+) -> dict[str, Float64s]:
     """Return the parameters in float64.
 
     Raises:
-        ValueError: if they are not those of the encoding.
+        ValueError: if they are not those of the encoding and the norm.
     """
-    wanted = {name: one.shape for name, one in encoding.parameters().items()}
+    learned = encoding.parameters() | ({} if norm is None else norm.parameters())
+    wanted = {name: one.shape for name, one in learned.items()}
     check_type("parameters", parameters, Mapping | None, "a dict of arrays by name, or None")
     given = {name: host_array("parameters", array) for name, array in (parameters or {}).items()}
     for array in given.values():

@@ -98,11 +98,12 @@ class TestCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Caller:
-    """The settings that all calls of a check share, and the exact tables that were computed so far."""
+    """The settings and the norm that all calls of a check share, and the exact tables that were computed so far."""
 
     encoding: Encoding
     signature: Signature
     weights: Mapping[str, Any]
+    norm: Any = None
     tables: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 
     def call(self, name: str, dtype: str, positions: Any, num_queries: int = 0, **options: Any) -> TestCall:
@@ -115,7 +116,12 @@ class Caller:
         length = positions.shape[-1]
         on_axes = _on_axes(positions, self.encoding.num_axes)
         tokens = self.signature.tokens(generator, (batch, length), dtype, heads, num_queries)
-        shared: dict[str, Any] = {"encoding": self.encoding, "weights": self.weights, "computed": self.tables}
+        shared: dict[str, Any] = {
+            "encoding": self.encoding,
+            "weights": self.weights,
+            "computed": self.tables,
+            "norm": self.norm,
+        }
         expected = Candidate(positions=on_axes, num_queries=num_queries, **shared)
         optional = options.pop("is_optional", name in MAY_REFUSE)
         return TestCall(name, dtype, on_axes, num_queries, tokens, expected, optional, **options)

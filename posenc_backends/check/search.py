@@ -10,6 +10,7 @@ from posenc_core.encodings import Encoding, QueryEncoding
 from .mistakes import mistakes_of_encoding
 from .mistakes.application import mistakes_of_views
 from .mistakes.base import ROUNDED_ARRAYS, Mistake, combine, possible
+from .mistakes.norm import norm_mistakes
 from .mistakes.positions import mistakes_at_the_end, mistakes_of_growing, mistakes_of_state
 from .mistakes.rounding import POSITIONS_IN_FLOAT32, mistakes_of_rounding
 from .sample_calls import TestCall
@@ -69,7 +70,11 @@ def mistakes_to_try(
     yield from (combine(POSITIONS_IN_FLOAT32, one) for one in known if POSITIONS_IN_FLOAT32.name not in one.name)
     of_the_end = list(possible(mistakes_at_the_end, call, right))
     encoding = call.expected.encoding
-    single = [*possible(mistakes_of_encoding, encoding), *options.measured]
+    single = [
+        *possible(norm_mistakes, call.expected),
+        *possible(mistakes_of_encoding, encoding),
+        *options.measured,
+    ]
     if not isinstance(encoding, QueryEncoding):  # whose first factors may be 1, so that a missing one shows far away
         yield from of_the_end
     rounding = list(possible(mistakes_of_rounding, encoding)) if options.with_rounding else []

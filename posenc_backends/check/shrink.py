@@ -85,10 +85,14 @@ def program_of(call: TestCall, name: str) -> str:
     axes, lines = call.expected.encoding.num_axes, ["import numpy as np"]
     if call.tokens:
         lines.append(f"draw = np.random.default_rng({call.positions.size // axes}).standard_normal")
+    sizes = "" if call.expected.norm is None else " * sizes"
+    if sizes:
+        lines.append(f"sizes = 2.0 ** -(3 * (np.arange({call.positions.shape[-1]}) % 4))[:, None]")
     names = ("q", "k")[: len(call.tokens)]
     for array, tokens in zip(names, call.tokens, strict=True):
         cast = f'.astype("{call.dtype}")' if call.dtype != "bfloat16" else '.astype("float32")  # then in bfloat16'
-        lines.append(f"{array} = draw({tokens.shape}){cast}")
+        drawn = f"(draw({tokens.shape}){sizes})" if sizes else f"draw({tokens.shape})"
+        lines.append(f"{array} = {drawn}{cast}")
     lines.append(f"{name}({', '.join([*names, *map(_written, call.position_arguments)])})")
     return "\n".join(lines)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from posenc_backends.check.mistakes.rotary import OF_ATTENTION, SWAPPED
 from posenc_backends.check.precision_classes import CLASSES, ROUNDED
 from posenc_backends.check.program import INPUTS, Program, default_form
 from posenc_backends.check.result import IMPOSSIBLE, CheckResult
-from posenc_core.encodings import Encoding
+from posenc_core.encodings import Encoding, QKNorm
 from posenc_core.encodings.notation import parse
 
 from .parser import Help
@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORM",
         help=f"one of {', '.join(INPUTS)} (default: by the encoding and the number of arguments)",
     )
+    parser.add_argument("--qk-norm", metavar="NORM", help='a norm of queries and keys, such as "QKNorm(head_dim=64)"')
     parser.add_argument("--longest", type=int, metavar="N", help="the first position not to test (default: 2**20)")
     parser.add_argument(
         "--takes",
@@ -102,6 +103,7 @@ def run(options: argparse.Namespace) -> int:
             encoding,
             framework=options.framework,
             form=checked.form if isinstance(checked, Program) else options.form,
+            qk_norm=None if options.qk_norm is None else cast("QKNorm", parse(options.qk_norm)),
             longest=options.longest,
             takes=None if options.takes is None else tuple(filter(None, options.takes.split(","))),
             gradient=not options.no_gradient,

@@ -64,8 +64,8 @@ class MultiHeadAttention(Documented):
         num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
         query_scale: the factor of queries as a function of their position, which multiplies them after any rotation; of
             the terms that `position` adds to scores, those that use queries grow with it.
-        qk_norm: the RMS norm of queries and keys, before or after their rotation. What happens inside attention, such
-            as the rotation of `SelfExtend`, and terms that look at queries and keys, have the normalized ones.
+        qk_norm: the RMS norm of queries and keys, before or after their rotation. Rotations inside attention, such as
+            those of `SelfExtend`, and terms that look at queries and keys use the normalized ones.
         max_len: number of positions in the tables of a rotary encoding and of `query_scale` at the start.
         window: a query sees keys that are fewer positions away than this, as by `sliding_window`; with `causal=True`
             the last `window` tokens, itself included. By default all.
@@ -340,11 +340,11 @@ class MultiHeadAttention(Documented):
         if cos_sin is not None and (self.rotary is None or self.rotates_in_attention):
             raise ValueError(rotates_no_rows(self.position))
         xp, dtype, tokens = namespace_of(q), q.dtype, (in_wide(q), in_wide(k))
-        if self.qk_norm.order == "norm_first":
+        if self.norm.encoding.order == "norm_first":
             tokens = self.norm(*tokens, part.of_queries)
         if self.rotary is not None and not self.rotates_in_attention:
             tokens = rotate_heads(self.rotary, tokens, at, part.of_keys, cos_sin)
-        if self.qk_norm.order == "rope_first":
+        if self.norm.encoding.order == "rope_first":
             tokens = self.norm(*tokens, part.of_queries)
         q, k = (x if x.dtype == dtype else xp.astype(x, dtype) for x in tokens)
         return q, k

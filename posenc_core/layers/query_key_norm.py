@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ..encodings import QKNorm
 from ..normalization import normalize
 from .backend import Tensor
 from .base import BaseLayer
@@ -19,7 +18,7 @@ class QueryKeyNorm(BaseLayer):
         native: options of the framework's layer, see `Layer` of the backend.
     """
 
-    encoding: QKNorm
+    encoding: Any  # QKNorm
     method: ClassVar[str] = "normalize"
 
     def normalize(self, q: Tensor, k: Tensor, heads: Heads | None = None) -> tuple[Tensor, Tensor]:

@@ -64,6 +64,7 @@ def test_the_command_has_four_statuses(tmp_path, command):
     sparse = {"model_type": "deepseek_v32", "qk_rope_head_dim": 64, "index_head_dim": 64, "num_hidden_layers": 1}
     (tmp_path / "sparse.json").write_text(json.dumps(sparse))
     indexer = ("--config", "sparse.json", "--part", "indexer", "--layer", "0")
+    norm = ("--qk-norm", "QKNorm(head_dim=64, weight=False)")
     for status, text, arguments in (
         (0, "mine:model.rope conforms (rounded once, worst ", ("mine:model.rope", "--json", "result.json")),
         (0, "conforms", ("mine.py:model.rope", "--form", "rotation", "--framework", "numpy")),
@@ -72,6 +73,7 @@ def test_the_command_has_four_statuses(tmp_path, command):
         (0, "conforms", ("mine:model.rope", *indexer)),
         (1, "not conform: indexer rotated in the attention's layout;", ("mine:swapped", *indexer, "--no-gradient")),
         (1, "not conform: layout swapped;", ("mine:swapped", "--no-gradient")),
+        (1, "not conform: norm missing;", ("mine:model.rope", *norm, "--no-gradient")),
         (3, "must be one of the 1 layers", ("mine:model.rope", *indexer[:-1], "1")),
         (2, "it raised KeyError: 'cache'", ("mine:broken",)),
         (2, "it raised SystemExit: 0", ("mine:leaving",)),

@@ -192,7 +192,8 @@ CALLS = {
     decoding.greedy: ASKED | {"backend": NUMPY, "length": 2},
     check: {
         "function": unrotated, "spec": p.Rotary(head_dim=2, layout="half"), "framework": "numpy", "form": "rotation",
-        "longest": 32, "takes": (), "gradient": False, "allow": "exact", "parameters": None, "progress": None,
+        "qk_norm": None, "longest": 32, "takes": (), "gradient": False, "allow": "exact",
+        "parameters": None, "progress": None,
     },
     golden.publish: {"folder": Path("golden"), "progress": None},
     tasks.addition: {"digits": 2},
