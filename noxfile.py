@@ -217,7 +217,8 @@ def backend(session: nox.Session, name: str) -> None:
         session.run("python", "-m", "tests.typed")
     if name in ORIGINALS:
         options = (*processes(session), *BY_FILE, *session.posargs)
-        session.run("pytest", "tests/d2l", "--backend", name, *options, env=first)
+        quick = QUICK if name == "jax" else {}
+        session.run("pytest", "tests/d2l", "--backend", name, *options, env=first | quick)
 
 
 @nox.session(default=False, requires=WHEEL)
