@@ -93,16 +93,25 @@ def test_weights_may_be_missing_or_differ(launches):
         apply_qk_norm_rotary(q, k, COS[:5], SIN[:5], weight[:11], weight, **options)
 
 
-def test_transformed_and_compiled_code_has_the_formula():
-    q, weight = torch.randn(2, 3, 5, 12), torch.randn(12)
+def test_transformed_code_has_the_formula_and_compiled_code_an_operator(launches):
+    q, weight = torch.randn(2, 3, 5, 12, requires_grad=True), torch.randn(12, requires_grad=True)
 
-    def call(x):
-        return apply_qk_norm_rotary(x, None, COS, SIN, weight, layout="half", positions=POSITIONS[0])[0]
+    def call(x, weight=weight):
+        return apply_qk_norm_rotary(x, x, COS, SIN, weight, weight, layout="half", positions=POSITIONS[0])[1]
 
-    right = normalized(q, (COS[POSITIONS[0]], SIN[POSITIONS[0]]), weight, layout="half")
-    compiled = torch.compile(call, backend="aot_eager", fullgraph=True)
-    for result in (vmap(call)(q[None])[0], compiled(q), torch.func.jvp(call, (q,), (q,))[0]):
+    rows = COS[POSITIONS[0]], SIN[POSITIONS[0]]
+    right = normalized(q.detach(), rows, weight.detach(), layout="half")
+    for result in (vmap(call)(q[None])[0], torch.func.jvp(call, (q,), (q,))[0]):
         torch.testing.assert_close(result.double(), right, rtol=2e-6, atol=2e-6)
+    gradients = torch.autograd.grad(call(q), (q, weight), torch.ones_like(q))
+    torch.compiler.reset()
+    compiled, counted = torch.compile(call, backend="aot_eager", fullgraph=True), len(launches)
+    for _ in "12":
+        result = compiled(q, weight)
+        torch.testing.assert_close(result.double(), right, rtol=2e-6, atol=2e-6)
+        for one, other in zip(torch.autograd.grad(result, (q, weight), torch.ones_like(q)), gradients, strict=True):
+            torch.testing.assert_close(one, other)
+    assert launches[counted:]
 
 
 def test_a_call_is_launched_again_by_its_plan(launches, monkeypatch):
@@ -117,3 +126,11 @@ def test_a_call_is_launched_again_by_its_plan(launches, monkeypatch):
         assert none is None
     assert len(counted) == 2
     assert launches == [1, 1, 1]
+
+
+def test_the_operator_passes_the_checks_of_pytorch():
+    tokens, weights = [torch.randn(1, 2, 3, 8, requires_grad=True) for _ in "qk"], [torch.randn(8) for _ in "qk"]
+    how = "rows", None, None, "half", "half", "lead", 1, -2, 1e-6, 0.0, "norm_first"
+    tables = expected.tables(4, rows=3)
+    operator = torch.ops.posenc.normalize_and_rotate.default
+    assert {*torch.library.opcheck(operator, (tokens, weights, *tables, *how)).values()} == {"SUCCESS"}

@@ -122,6 +122,10 @@ class Plans:
         rows = rows._replace(given=None)
         self._plans[call.key] = _Kept(plan, rows, sizes, spec, differentiable if is_followed else None)
 
+    def find(self, call: Call | None) -> Any:
+        """Return how a call of this key was launched, with its `plan`, `rows`, `sizes` and `spec`; None for others."""
+        return None if call is None else self._plans.get(call.key)
+
     def rotate(
         self, call: Call | None, start: int = 0, is_recorded: bool = False, weights: tuple[Any, ...] = ()
     ) -> Any:
@@ -133,7 +137,7 @@ class Plans:
             is_recorded: whether a gradient that the call needs is recorded already.
             weights: what the kernel takes behind `start`.
         """
-        kept = None if call is None else self._plans.get(call.key)
+        kept = self.find(call)
         if call is None or kept is None or not 0 <= start <= kept.plan.last_start:
             return None
         plan, tensors = kept.plan, call.tensors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from posenc_core.rotation import Layout, Pairing, Placement, pairing_of
 from ..distributed import PLAIN
 from . import gpu
 from .apply_rotary import checked
+from .compiled import is_eager
 from .plans import ALIGNED, Call, Plans
 from .spec import RotationSpec, Rows, aligned_rows
 
@@ -89,20 +90,41 @@ def _repeated(
         return None, None
     if type(seq_axis) is not int or not (axes is None or type(axes) in {tuple, list}):
         return None, None
+    given = (*tensors, None if is_int else start, None, None)
+    call, read = _call_of(given, weights, pairing, norm, axes and repr(axes), seq_axis)
+    kept, at = PLANS.find(call), start if is_int else 0
+    if call is None or kept is None or not 0 <= at <= kept.plan.last_start:
+        return call, None
+    if not _is_followed(*tensors[:2], *weights):
+        return call, PLANS.rotate(call, at, True, read)
+    rows = Rows(kept.rows.find, None if call.given is None else call.given.view(kept.sizes), kept.rows.axes, at)
+    tokens = [x for x in tensors[:2] if x is not None]
+
+    def launched() -> list[Tensor]:
+        return [x for x in PLANS.rotate(call, at, True, read) if x is not None]
+
+    results = iter(_Normalize.apply(launched, len(tokens), rows, kept.spec, norm, *tensors[2:4], *tokens, *weights))
+    return call, tuple(None if x is None else next(results) for x in tensors[:2])
+
+
+def _call_of(tensors: tuple[Any, ...], weights: Sequence[Any], *how: Any) -> tuple[Call | None, tuple[Any, ...]]:
+    """Return a call, whose key has the weights, and these as the kernel reads them; None where it may have no plan."""
+    x = tensors[1] if tensors[0] is None else tensors[0]
+    if not is_eager() or any(weight is not None and type(weight) not in PLAIN for weight in weights):
+        return None, ()
     lie: list[Any] = []
-    for weight in weights:
-        if weight is not None and type(weight) not in PLAIN:
-            return None, None
-        lie.append(weight is None or (weight.dtype, weight.device, weight.shape, weight.stride(), weight.requires_grad))
-    call = PLANS.call(
-        (*tensors, None if is_int else start, None, None), pairing, norm, axes and repr(axes), seq_axis, *lie
-    )
-    if call is None:
-        return None, None
-    read = [_read(weight, x) for weight in weights]
-    if not all(weight is None or weight.data_ptr() % ALIGNED == 0 for weight in read):
-        return None, None
-    return call, PLANS.rotate(call, start if is_int else 0, weights=(read[0], read[-1]))
+    try:
+        read = [_read(weight, x) for weight in weights]
+        for weight, one in zip(weights, read, strict=True):
+            kind = weight is None or (weight.dtype, weight.device, weight.shape, weight.stride(), weight.requires_grad)
+            lie.append((kind, one is None or one.data_ptr() % ALIGNED))
+    except RuntimeError:  # of tensors without strides or memory
+        return None, ()
+    return PLANS.call(tensors, *how, *lie), (read[0], read[-1])
+
+
+def _is_followed(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 def _normalized(
@@ -123,11 +145,19 @@ def _normalized(
             for result in _normalized([one], [weight], tables, rows, spec, norm)
         ]
     found = [weight for weight in weights if weight is not None]
-    if torch.compiler.is_compiling() or not tables[0].shape[-1] or not gpu.runs([*tokens, *found], *tables):
+    if not tables[0].shape[-1] or not gpu.runs([*tokens, *found], *tables):
         return _by_operators(tokens, weights, tables, rows, spec, norm)
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (*tokens, *found)):
-        return list(_Normalize.apply(len(tokens), rows, spec, norm, *tables, *tokens, *weights))
-    return _launched(tokens, weights, tables, rows, spec, norm, call)
+    if torch.compiler.is_compiling():
+        tables, rows = rows.select(tables, tokens[0].shape[spec.seq_axis])
+        how = *spec.pairing, spec.seq_axis, float(norm.epsilon), float(norm.offset), norm.order
+        return torch.ops.posenc.normalize_and_rotate(tokens, found, *tables, rows.find, rows.given, rows.axes, *how)
+
+    def launched() -> list[Tensor]:
+        return _launched(tokens, weights, tables, rows, spec, norm, call)
+
+    if not _is_followed(*tokens, *found):
+        return launched()
+    return list(_Normalize.apply(launched, len(tokens), rows, spec, norm, *tables, *tokens, *weights))
 
 
 def _by_operators(
@@ -229,17 +259,44 @@ def _gradients(
     x: Tensor, gradient: Tensor, weight: Tensor | None, tables: Any, rows: Rows, spec: RotationSpec, norm: Norm
 ) -> tuple[Tensor, Tensor | None]:
     """Return the gradients of tokens and of their weight."""
-    result, how = torch.empty_like(x), (tables, rows, spec, norm, weight is not None)
-    plan = plan_of_gradient([(x, result), (gradient, result)], *how)
+    result, read, call = torch.empty_like(x), _read(weight, x), None
+    if rows.axes is None:  # whose numbers are no part of a key
+        given = (x, gradient, *tables, rows.given, None, None, None, None)
+        call, _ = _call_of(given, [weight], "back", rows.find, spec, norm)
+    kept, is_aligned = PLANS.find(call), result.data_ptr() % ALIGNED == 0
+    plan = None if kept is None else kept.plan
     if plan is None:
-        gradient = torch.empty_like(x).copy_(gradient)
+        how = tables, rows, spec, norm, weight is not None
         plan = plan_of_gradient([(x, result), (gradient, result)], *how)
+        if plan is None:
+            gradient, call = torch.empty_like(x).copy_(gradient), None
+            plan = plan_of_gradient([(x, result), (gradient, result)], *how)
+        if plan is None:
+            return _gradients_by_operators(x, gradient, weight, tables, rows, spec, norm)
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    sums = None if weight is None else x.new_empty((plan.grid[0], x.shape[-1]), dtype=wide)
+    sums = None if weight is None else x.new_empty((*plan.grid[:1], x.shape[-1]), dtype=wide)
     if plan.grid[0]:
-        with _device_of(x):
-            plan.launch(x, result, gradient, sums, *tables, rows.given, rows.axes, rows.start, _read(weight, x))
+        given = (x, result, gradient, sums, *tables, rows.given, rows.axes, rows.start, read)
+        if kept is not None and is_aligned:
+            plan.repeat(*given)
+        else:
+            with _device_of(x):
+                plan.launch(*given)
+        if call is not None and kept is None and is_aligned:
+            PLANS.keep(call, plan, tables, rows, spec, _Normalize.apply)
     return result, None if weight is None or sums is None else sums.sum(0).to(weight.dtype)
+
+
+def _gradients_by_operators(
+    x: Tensor, gradient: Tensor, weight: Tensor | None, tables: Any, rows: Rows, spec: RotationSpec, norm: Norm
+) -> Any:
+    """Return the gradients of tokens and of their weight, with gradients of their own if these are recorded."""
+    is_followed = torch.is_grad_enabled()
+    with torch.enable_grad():
+        leaves = [x] if weight is None else [x, weight]
+        leaves = leaves if is_followed else [leaf.detach().requires_grad_() for leaf in leaves]
+        result = _by_operators(leaves[:1], leaves[1:] or [None], tables, rows, spec, norm)[0]
+        return (*torch.autograd.grad(result, leaves, gradient, create_graph=is_followed), None)[:2]
 
 
 def _read(weight: Tensor | None, x: Tensor) -> Tensor | None:
@@ -257,27 +314,83 @@ class _Normalize(torch.autograd.Function):
     """The gradient by a kernel of its own, which reads the tokens again; that of the gradient by operators."""
 
     @staticmethod
-    def forward(context: Any, count: int, rows: Rows, spec: RotationSpec, norm: Norm, *tensors: Any) -> Any:
-        tables, tokens, weights = tensors[:2], tensors[2 : 2 + count], tensors[2 + count :]
+    def forward(
+        context: Any, launched: Callable[[], list[Tensor]], count: int, rows: Rows, spec: Any, norm: Norm, *tensors: Any
+    ) -> Any:
         context.save_for_backward(*tensors, rows.given, rows.axes)
         context.how = count, rows.find, rows.start, spec, norm
         context.set_materialize_grads(False)
-        return tuple(_launched(tokens, weights, tables, rows, spec, norm))
+        return tuple(launched())
 
     @staticmethod
     def backward(context: Any, *gradients: Any) -> Any:
         count, find, start, spec, norm = context.how
         cos, sin, *both, given, axes = context.saved_tensors
-        rows, of_tokens, of_weights = Rows(find, given, axes, start), [], []
+        rows, found = Rows(find, given, axes, start), []
+        gradients_of = _gradients_by_operators if torch.is_grad_enabled() else _gradients
         for x, weight, gradient in zip(both[:count], both[count:], gradients, strict=True):
-            found: Any = (None, None)
-            if gradient is not None and torch.is_grad_enabled():
-                leaves = [x] if weight is None else [x, weight]
-                with torch.enable_grad():
-                    result = _by_operators([x], [weight], (cos, sin), rows, spec, norm)[0]
-                found = (*torch.autograd.grad(result, leaves, gradient, create_graph=True), None)[:2]
-            elif gradient is not None:
-                found = _gradients(x, gradient, weight, (cos, sin), rows, spec, norm)
-            of_tokens.append(found[0])
-            of_weights.append(found[1])
-        return None, None, None, None, None, None, *of_tokens, *of_weights
+            none = gradient is None
+            found.append((None, None) if none else gradients_of(x, gradient, weight, (cos, sin), rows, spec, norm))
+        return *([None] * 7), *[of_x for of_x, _ in found], *[of_weight for _, of_weight in found]
+
+
+HOW = (
+    "Tensor cos, Tensor sin, str find, Tensor? given, Tensor? axes, str split, str join, str placement, int blocks, "
+    "int seq_axis, float epsilon, float offset, str order) -> Tensor[]"
+)
+torch.library.define("posenc::normalize_and_rotate", f"(Tensor[] tokens, Tensor[] weights, {HOW}")
+torch.library.define("posenc::normalize_and_rotate_back", f"(Tensor x, Tensor gradient, Tensor? weight, {HOW}")
+
+
+def _read_how(find: str, given: Any, axes: Any, *how: Any) -> tuple[Rows, RotationSpec, Norm]:
+    return Rows(find, given, axes), RotationSpec(Pairing(*how[:4]), False, how[4]), Norm(*how[5:])
+
+
+@torch.library.impl("posenc::normalize_and_rotate", ("cpu", "cuda"))
+def _forward(tokens: Any, weights: Any, cos: Tensor, sin: Tensor, *how: Any) -> list[Tensor]:
+    (rows, spec, norm), call = _read_how(*how), None
+    weights = weights or [None] * len(tokens)
+    if rows.axes is None:
+        given = (*(*tokens, None)[:2], cos, sin, rows.given, None, None, None, None)
+        call, read = _call_of(given, weights, rows.find, spec, norm)
+        found = PLANS.rotate(call, 0, True, read)
+        if found is not None:
+            return [x for x in found if x is not None]
+    return _launched(tokens, weights, (cos, sin), rows, spec, norm, call)
+
+
+@torch.library.impl("posenc::normalize_and_rotate_back", ("cpu", "cuda"))
+def _back(x: Tensor, gradient: Tensor, weight: Tensor | None, cos: Tensor, sin: Tensor, *how: Any) -> list[Tensor]:
+    found = _gradients(x, gradient, weight, (cos, sin), *_read_how(*how))
+    return [one for one in found if one is not None]
+
+
+@torch.library.register_fake("posenc::normalize_and_rotate")
+def _(tokens: Any, *_: Any) -> Any:
+    return [torch.empty_like(x) for x in tokens]
+
+
+@torch.library.register_fake("posenc::normalize_and_rotate_back")
+def _(x: Any, gradient: Any, weight: Any, *_: Any) -> Any:
+    return [torch.empty_like(x)] + ([] if weight is None else [weight.new_empty(weight.shape)])
+
+
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
+    tokens, weights, cos, sin, find, given, axes, *how = inputs
+    ctx.save_for_backward(*tokens, *weights, cos, sin, given, axes)
+    ctx.how = len(tokens), find, how
+
+
+def _differentiate(ctx: Any, gradients: Any) -> Any:
+    count, find, how = ctx.how
+    *both, cos, sin, given, axes = ctx.saved_tensors
+    tokens, weights = both[:count], both[count:]
+    back = torch.ops.posenc.normalize_and_rotate_back
+    found = [
+        (None, None) if gradient is None else back(x, gradient, weight, cos, sin, find, given, axes, *how)
+        for x, gradient, weight in zip(tokens, gradients, weights or [None] * count, strict=True)
+    ]
+    return [one[0] for one in found], [one[1] for one in found] if weights else [], *([None] * 13)
+
+
+torch.library.register_autograd("posenc::normalize_and_rotate", _differentiate, setup_context=_save)

@@ -130,6 +130,7 @@ class Plan:
     numbers: tuple[Any, ...]
     last_start: int
     axes: Tensor | None
+    stays: bool
     kernel: Any
 
     def __init__(
