@@ -20,9 +20,9 @@ class Kernel(NamedTuple):
         rotate_rows: `(q, k, cos, sin, (start, length), pairing)` -> `q`, and `k` unless it is None, of this length,
             rotated by the rows of the tables from `start` on, which it reads where they lie; with None in place of
             `(start, length)` by tables that broadcast to both. None as `rotate`. A kernel may lack it.
-        rotate_at: `(q, k, cos, sin, start, positions, pairing)` -> both rotated by the rows at positions: integers of
-            NumPy within the tables, or those that the host has not read, or from such starts on if positions are None:
-            NaN where a table has none. None as `rotate`. A kernel may lack it.
+        rotate_at: `(q, k, cos, sin, start, positions, pairing, seq_axis)` -> both rotated by the rows at positions:
+            integers of NumPy within the tables, or those that the host has not read, or from a start or such starts on
+            if positions are None: NaN where a table has none. None as `rotate`. A kernel may lack it.
     """
 
     supports: Callable[[Any], bool]

@@ -115,9 +115,10 @@ class RotaryEmbedding(TableLayer):
         is_usual = type(seq_axis) is int and seq_axis == -2
         given = positions if cos_sin is None else cos_sin
         part = None if heads is None else parse_heads(heads, self.backend)
-        if cos_sin is None and is_usual and encoding is self.encoding:
-            positions = None if positions is None else known_integers(positions, self.backend)
-            rotated = self._rotate_by_tables(q, k, start, positions)
+        if cos_sin is None and encoding is self.encoding:
+            if is_usual and positions is not None:
+                positions = known_integers(positions, self.backend)
+            rotated = self._rotate_by_tables(q, k, start, positions, seq_axis)
             if rotated is not None:
                 return rotated if k is not None else rotated[0]
         if encoding.needs_attention:
@@ -266,15 +267,18 @@ class RotaryEmbedding(TableLayer):
         cos, sin = (aligned(row, q, seq_axis=-2) for row in rows)
         return kernel.rotate_rows(q, k, cos, sin, None, self.encoding.pairing)
 
-    def _rotate_by_tables(self, q: Tensor, k: Tensor, start: Given, positions: Given) -> tuple[Tensor, ...] | None:
+    def _rotate_by_tables(
+        self, q: Tensor, k: Tensor, start: Given, positions: Given, seq_axis: int
+    ) -> tuple[Tensor, ...] | None:
         """Return tokens rotated by rows of the tables, where a kernel reads these in place; else None.
 
         All that it takes is right; what it refuses is checked.
         """
         kernel, encoding = kernel_for(q), self.encoding
-        first = start if positions is None or kernel is None else first_of(positions, q.shape)
         if kernel is None or kernel.rotate_rows is None:
             return None
+        first = start if positions is None else first_of(positions, q.shape)
+        first = first if seq_axis == -2 else None
         rotate_at = kernel.rotate_at if type(first) is not int and encoding.num_axes == 1 else None
         if (
             (type(first) is not int and rotate_at is None)
@@ -286,7 +290,9 @@ class RotaryEmbedding(TableLayer):
         ):
             return None
         sizes = q.shape
-        is_alike = k is None or (isinstance(k, self.backend.array_types) and k.shape[-2:] == sizes[-2:])
+        is_alike = k is None or (
+            isinstance(k, self.backend.array_types) and (seq_axis != -2 or k.shape[-2:] == sizes[-2:])
+        )
         if len(sizes) < 2 or sizes[-1] != encoding.head_dim or not is_alike:
             return None
         if rotate_at is None:
@@ -296,7 +302,7 @@ class RotaryEmbedding(TableLayer):
         cos, sin = tables["cos"], tables["sin"]
         if type(positions) is np.ndarray and not self._have_rows(cos, sin, positions):
             return None
-        return rotate_at(q, k, cos, sin, start, positions, encoding.pairing)
+        return rotate_at(q, k, cos, sin, start, positions, encoding.pairing, seq_axis)
 
     def _have_rows(self, cos: Tensor, sin: Tensor, positions: Host) -> bool:
         """Return whether positions are integers within the tables, and within what the encoding is for."""

@@ -75,7 +75,8 @@ def call_of(c):
         "starts": lambda: {"start": tensor((batch,), c["integers"])},
     }.get(c["given"], lambda: {"start": c["start"]})()
     if c["function"] == "layer":
-        return lambda: LAYER(q, k, **by_integers), known
+        axis = c["seq_axis"] if c["seq_axis"] != -3 else 1 if c["order"] == "BSHD" else -3
+        return lambda: LAYER(q, k, **by_integers, seq_axis=axis), known
     if c["function"] == "transformers":
         columns = pairs if c["columns"] == "pairs" else 2 * pairs
         cos, sin = (tensor((1, length, columns), c["tables"], c["table_offset"]) for _ in "cs")
@@ -175,6 +176,7 @@ def test_no_two_calls_that_need_different_answers_share_a_plan(launched, monkeyp
     [
         ({}, 7), ({"given": "positions of each"}, 7), ({"out": "in place"}, 16), ({"gradient": True}, 11),
         ({"function": "transformers"}, 7), ({"function": "layer"}, 14),
+        ({"function": "layer", "seq_axis": -3, "sizes": (1, 5, 5)}, 16),
         ({"function": "layer", "given": "positions of each"}, 19), ({"function": "layer", "given": "starts"}, 19),
     ],
     ids=str,

@@ -99,26 +99,32 @@ def repeated(
 
 def rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> Any:
     """Return `q`, and `k` unless it is None, rotated by consecutive rows of tables; None where they are checked."""
-    start, _ = rows
+    start, length = rows
     if q.dtype == torch.float64:  # whose rows are float64
         return None
     call = PLANS.call((q, k, cos, sin, None, None, None, None, None), pairing, None, False, -2)
     found = PLANS.rotate(call, start)
     if found is None:
         tokens = [q] if k is None else [q, k]
-        if call is None or not are_rows_of(tokens, cos, sin, rows, pairing) or not runs(tokens, cos, sin):
+        is_whole = call is not None and length == q.shape[-2]
+        if not is_whole or not are_rows_of(tokens, cos, sin, start, pairing) or not runs(tokens, cos, sin):
             return None
         spec = RotationSpec(pairing, False, -2)
         found = rotated(tokens, (cos, sin), Rows("rows", start=start), spec, call)
     return (found[0],) if k is None else tuple(found)
 
 
-def are_rows_of(tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, rows: tuple[int, int], pairing: Pairing) -> bool:
-    """Return whether these rows of tables in float32 are those of the tokens."""
-    q, k, (start, length), sizes = tokens[0], tokens[-1], rows, cos.shape
-    alike = q.dtype == k.dtype and q.device == k.device and q.shape[-2:] == k.shape[-2:] and q.ndim == k.ndim >= 2
+def are_rows_of(
+    tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, start: int, pairing: Pairing, seq_axis: int = -2
+) -> bool:
+    """Return whether tables in float32 have rows for the tokens from `start` on."""
+    q, k, sizes = tokens[0], tokens[-1], cos.shape
+    if not (q.dtype == k.dtype and q.device == k.device and q.ndim == k.ndim >= -seq_axis):
+        return False
+    if q.shape[-1] != k.shape[-1] or q.shape[seq_axis] != k.shape[seq_axis] or len(sizes) != 2:
+        return False
     tables = cos.dtype == sin.dtype == torch.float32 and sin.shape == sizes and cos.device == sin.device == q.device
-    if not alike or not tables or len(sizes) != 2 or length != q.shape[-2] or not 0 <= start <= sizes[0] - length:
+    if not tables or not 0 <= start <= sizes[0] - q.shape[seq_axis]:
         return False
     return 0 < 2 * sizes[1] <= q.shape[-1] and sizes[1] % pairing.blocks == 0
 

@@ -12,6 +12,7 @@ from torch.compiler import is_compiling
 from posenc_backends._kernels import DTYPES, CpuKernel, Memory, library
 from posenc_core._array_api.checks import check_alike, write
 from posenc_core._array_api.kernels import Kernel, kernel_for, register_kernel
+from posenc_core.layers.inputs import batch_size
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked, rotate_reference
 
 from ..distributed import PLAIN
@@ -177,34 +178,32 @@ def _rotate_at_known(q: Tensor, k: Any, cos: Tensor, sin: Tensor, positions: Any
     return (_rotate_rows_by_parts if library.LIBRARY is None else cpu.rotate_rows)(q, k, cos, sin, None, pairing)
 
 
-def _rotate_at(q: Tensor, k: Any, cos: Tensor, sin: Tensor, start: Any, positions: Any, pairing: Pairing) -> Any:
+def _rotate_at(  # noqa: PLR0913, PLR0917
+    q: Tensor, k: Any, cos: Tensor, sin: Tensor, start: Any, positions: Any, pairing: Pairing, seq_axis: int
+) -> Any:
     if type(positions) is np.ndarray:
-        return _rotate_at_known(q, k, cos, sin, positions, pairing)
-    given, starts = (start, start) if positions is None else (positions, None)
-    if (
-        is_compiling()
-        or not (q.is_cuda or gpu.IS_INTERPRETED)
-        or not isinstance(given, Tensor)
-        or given.dtype not in INTEGERS
-        or given.device != q.device
-        or q.dtype == torch.float64  # whose rows are float64
-    ):
+        return _rotate_at_known(q, k, cos, sin, positions, pairing) if seq_axis == -2 else None
+    given = start if positions is None else positions
+    is_known = positions is None and type(start) is int
+    is_remote = is_known or (isinstance(given, Tensor) and given.dtype in INTEGERS and given.device == q.device)
+    is_here = (q.is_cuda or gpu.IS_INTERPRETED) and q.dtype != torch.float64  # whose rows are float64
+    if is_compiling() or not is_here or not is_remote:
         return None
-    call = gpu.PLANS.call((q, k, cos, sin, positions, None, starts, None, None), pairing, None, False, -2)
-    found = gpu.PLANS.rotate(call)
+    first, starts = (start, None) if is_known else (0, start if positions is None else None)
+    call = gpu.PLANS.call((q, k, cos, sin, positions, None, starts, None, None), pairing, None, False, seq_axis)
+    found = gpu.PLANS.rotate(call, first)
     if found is not None:
         return found
-    tokens, tail = [q] if k is None else [q, k], () if positions is None else (q.shape[-2],)
-    if (
-        call is None
-        or not gpu.are_rows_of(tokens, cos, sin, (0, q.shape[-2]), pairing)
-        or not gpu.runs(tokens, cos, sin)
-    ):
+    tokens, sequence = [q] if k is None else [q, k], seq_axis % q.ndim
+    is_axis = type(seq_axis) is int and -q.ndim <= seq_axis < q.ndim - 1 and seq_axis != -1
+    if call is None or not is_axis or not gpu.are_rows_of(tokens, cos, sin, first, pairing, sequence - q.ndim):
         return None
-    if tokens[-1].shape[0] != q.shape[0] or given.shape not in (tail, (*q.shape[: q.ndim > 2], *tail)):
+    batches, tail = [batch_size(x, sequence) for x in tokens], () if positions is None else (q.shape[sequence],)
+    is_fit = is_known or (batches[0] == batches[-1] and given.shape in (tail, (*filter(None, batches[:1]), *tail)))
+    if not is_fit or not gpu.runs(tokens, cos, sin):
         return None
-    how = positions, None, 0 if starts is None else starts, None
-    return rotate_checked_tokens(q, k, (cos, sin), pairing, how, call=call)
+    how = positions, None, start if positions is None else 0, None
+    return rotate_checked_tokens(q, k, (cos, sin), pairing, how, seq_axis=seq_axis, call=call)
 
 
 KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows, _rotate_at)

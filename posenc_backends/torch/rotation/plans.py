@@ -45,6 +45,7 @@ class _Kept(NamedTuple):
 
     Attributes:
         plan: of the launch.
+        tables: sizes and strides of both tables as the kernel sees them.
         rows: how a token finds its row, without the integers that a call gives for it.
         sizes: of these integers as the kernel sees them.
         spec: of the rotation.
@@ -52,6 +53,7 @@ class _Kept(NamedTuple):
     """
 
     plan: Any
+    tables: tuple[Any, Any]
     rows: Rows
     sizes: torch.Size
     spec: RotationSpec
@@ -119,8 +121,8 @@ class Plans:
         _, is_grad_enabled, *_ = call.key
         is_followed = is_grad_enabled and any(x is not None and x.requires_grad for x in call.tensors[:2])
         sizes = torch.Size() if rows.given is None else rows.given.shape
-        rows = rows._replace(given=None)
-        self._plans[call.key] = _Kept(plan, rows, sizes, spec, differentiable if is_followed else None)
+        rows, (cos, sin) = rows._replace(given=None), ((table.shape, table.stride()) for table in tables)
+        self._plans[call.key] = _Kept(plan, (cos, sin), rows, sizes, spec, differentiable if is_followed else None)
 
     def find(self, call: Call | None) -> Any:
         """Return how a call of this key was launched, with its `plan`, `rows`, `sizes` and `spec`; None for others."""
@@ -144,6 +146,7 @@ class Plans:
         q, k, cos, sin, _, _, _, q_out, k_out = tensors
         if kept.differentiable is not None and not is_recorded:
             given = None if call.given is None else call.given.view(kept.sizes)
+            cos, sin = cos.as_strided(*kept.tables[0]), sin.as_strided(*kept.tables[1])
             rows = Rows(kept.rows.find, given, kept.rows.axes, start)
             return kept.differentiable(q, k, cos, sin, rows, kept.spec, lambda: self.rotate(call, start, True))
         is_new = q_out is None and k_out is None
