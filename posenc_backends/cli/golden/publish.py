@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from .mistakes import mistaken
 from .schema import SCHEMA
 
 VERSION = "1.1.0"  # of the vectors; numbers are added in a minor version, and never changed
-TEXTS = ("README.md", "CHANGELOG.md", "LICENSE")  # copied beside the vectors
+TEXTS = ("README.md", "BUGS.md", "CHANGELOG.md", "LICENSE")  # copied beside the vectors
 DIGITS = {
     "float32": (24, -125),
     "bfloat16": (8, -125),
@@ -115,7 +115,7 @@ def publish(folder: Path, progress: Callable[[str], None] | None = None) -> int:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     cases = publish(Path(folder))
     ...     sorted(path.name for path in Path(folder).glob("*.*") if path.suffix != ".safetensors")
-    ['CHANGELOG.md', 'README.md', 'golden.json', 'index.txt', 'schema.json']
+    ['BUGS.md', 'CHANGELOG.md', 'README.md', 'golden.json', 'index.txt', 'schema.json']
     """
     check_type("folder", folder, Path, "a Path")
     if isinstance(progress, type) or not (progress is None or callable(progress)):
@@ -125,12 +125,26 @@ def publish(folder: Path, progress: Callable[[str], None] | None = None) -> int:
         for name in (*TEXTS, "index.txt", "schema.json", *(f"{golden_set.name}.safetensors" for golden_set in SETS)):
             if (folder / name).exists():
                 raise FileExistsError(f"`folder` must be empty or new, got {folder}, which has a file {name}.")
+    return write_sets(folder, progress)
+
+
+def write_sets(
+    folder: Path, progress: Callable[[str], None] | None = None, mistakes_of: Collection[str] | None = None
+) -> int:
+    """Write the files of `publish` over those of a folder and return the number of cases.
+
+    `mistakes_of` has the names of the cases with mistakes, None for all: they are four fifths of the bytes.
+    """
     cases: list[dict[str, Any]] = []
     digests: dict[str, str] = {}
     lines: list[str] = []
     for golden_set in SETS:
         tensors: dict[str, Numbers] = {}
-        own = [_described(golden_set, name, case, tensors) for name, case in _published(golden_set)]
+        own = []
+        for name, case in _published(golden_set):
+            own.append(_described(golden_set, name, case, tensors))
+            if mistakes_of is None or name in mistakes_of:
+                _add_mistakes(golden_set, own[-1], case, tensors)
         file, data = f"{golden_set.name}.safetensors", safetensors(tensors, {"version": VERSION})
         (folder / file).write_bytes(data)
         if progress is not None:
@@ -140,8 +154,10 @@ def publish(folder: Path, progress: Callable[[str], None] | None = None) -> int:
         cases += own
     content = {"version": VERSION, "licence": "MIT-0", "meanings": MEANINGS, "files": digests, "cases": cases}
     for name, described in (("golden.json", content), ("schema.json", SCHEMA)):
-        (folder / name).write_text(json.dumps(described, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    (folder / "index.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / name).write_text(
+            json.dumps(described, indent=1, allow_nan=False) + "\n", encoding="utf-8", newline="\n"
+        )
+    (folder / "index.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
     for name in TEXTS:
         (folder / name).write_bytes(files("posenc_backends.cli.golden").joinpath(name).read_bytes())
     return len(cases)
@@ -164,15 +180,13 @@ def _published(golden_set: GoldenSet) -> Iterator[tuple[str, dict[str, Any]]]:
 def _described(
     golden_set: GoldenSet, name: str, golden_case: dict[str, Any], tensors: dict[str, Numbers]
 ) -> dict[str, Any]:
-    """Return the description of a case for `golden.json`, and add its arrays to `tensors`."""
+    """Return the description of a case without mistakes for `golden.json`, and add its arrays to `tensors`."""
     case: dict[str, Any] = {"name": name, "spec": golden_case["encoding"], "file": f"{golden_set.name}.safetensors"}
     case |= {"inputs": {}, "outputs": {}, "mistakes": {}, "options": {}}
     dtype = "float64" if golden_set.in_each_dtype else golden_case.get("dtype", "float32")
 
     def add(part: str, key: str, numbers: Numbers, **more: Any) -> None:
-        tensors[f"{name}/{key}"] = numbers
-        shape, digest = list(numbers.values.shape), hashlib.sha256(numbers.to_bytes()).hexdigest()
-        case[part][key] = {"tensor": f"{name}/{key}", "dtype": numbers.dtype, "shape": shape, "sha256": digest} | more
+        case[part][key] = _stored(tensors, f"{name}/{key}", numbers) | more
 
     for key, value in _flat(golden_case):
         if not isinstance(value, list):
@@ -192,12 +206,25 @@ def _described(
             rounded = Numbers(rounded_once(exact, kind), kind)
             own = tolerance | {"class": name_of_class, "ulp": ulp, "dtype": kind}
             add("outputs", f"{key}.{kind}", rounded, meaning="truth", tolerance=own)
+    return case
+
+
+def _add_mistakes(
+    golden_set: GoldenSet, case: dict[str, Any], golden_case: dict[str, Any], tensors: dict[str, Numbers]
+) -> None:
     for mistake, key, values in mistaken(golden_set.name, golden_case):
         label = re.sub(r"[^A-Za-z0-9]+", "-", mistake.name)
         number = sum(known.startswith(f"{key}.mistake.{label}.") for known in case["mistakes"]) + 1
         more = {"meaning": "mistake", "mistake": mistake.name, "description": mistake.description, "of": key}
-        add("mistakes", f"{key}.mistake.{label}.{number}", Numbers(values, "float32"), **more)
-    return case
+        full = f"{key}.mistake.{label}.{number}"
+        case["mistakes"][full] = _stored(tensors, f"{case['name']}/{full}", Numbers(values, "float32")) | more
+
+
+def _stored(tensors: dict[str, Numbers], name: str, numbers: Numbers) -> dict[str, Any]:
+    """Add an array to `tensors` and return its description."""
+    tensors[name] = numbers
+    shape, digest = list(numbers.values.shape), hashlib.sha256(numbers.to_bytes()).hexdigest()
+    return {"tensor": name, "dtype": numbers.dtype, "shape": shape, "sha256": digest}
 
 
 def _flat(golden_case: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,3 @@
+module example.com/posenc/vectors
+
+go 1.19
