@@ -18,8 +18,8 @@ from typing import Any
 import machine
 import torch
 from gpu import Device, gpu_name
-from implementations.torch_compiled import WAYS, compiled, step
-from implementations.torch_gpu import Shape, implementations, tokens_of
+from implementations.torch_compiled import compiled, rotations, step
+from implementations.torch_gpu import Shape, tokens_of
 
 SHAPES = {"prefill": Shape(1, 4096, 32, 8), "decode": Shape(8, 1, 32, 8, start=4095)}
 TINY = {"prefill": Shape(1, 5, 4, 2, width=8), "decode": Shape(2, 1, 4, 2, width=8, start=6)}
@@ -28,15 +28,16 @@ TINY = {"prefill": Shape(1, 5, 4, 2, width=8), "decode": Shape(2, 1, 4, 2, width
 def calls_of(shape: Shape, layout: str, device: str) -> dict[str, Any]:
     """Return what is timed, by its name, the copy first."""
     given = tokens_of(shape, "bfloat16", layout, device)
-    rotate = implementations(given)["posenc.apply_rotary"].function
+    ways = rotations(given)
+    rotate = ways["operator"]
     source = torch.cat([given.q.flatten(), given.k.flatten()])
     target, cotangents = torch.empty_like(source), (given.q.clone(), given.k.clone())
     leaves = tuple(x.clone().requires_grad_() for x in (given.q, given.k))
     found: dict[str, Any] = {"copy": lambda: target.copy_(source), "rotation, eager": lambda: rotate(given.q, given.k)}
-    neighbours = step(given)
+    neighbours = step(given, rotate)
     found["step, eager"] = lambda: neighbours(given.q, given.k)
-    for way in WAYS if layout == "half" else ("operator", "formula", "flip"):
-        run, whole = compiled(way, rotate), compiled(way, step(given))
+    for way, function in ways.items():
+        run, whole = compiled(function), compiled(step(given, function))
         found[f"rotation, {way}"] = lambda run=run: run(given.q, given.k)
         found[f"step, {way}"] = lambda whole=whole: whole(given.q, given.k)
         if shape.length > 1:

@@ -1,4 +1,4 @@
-"""Compiled code on a GPU by each way to rotate in it: alone, and in a step with its neighbours in a model."""
+"""Compiled code on a GPU, with our operator and with the formula: alone, and in a step with its neighbours."""
 
 from __future__ import annotations
 
@@ -8,41 +8,40 @@ from typing import Any
 
 import torch
 
-from posenc_backends.torch import apply_rotary
-from posenc_backends.torch.rotation import gpu
+from posenc_core.rotation import pairing_of, rotate_reference
 
-WAYS = ("operator", "triton", "formula", "flip")
+from .torch_gpu import Tokens, implementations
 
 
-def compiled(way: str, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Return a function compiled with one way to rotate; each has code of its own, as compiled code is kept by that."""
+def rotations(given: Tokens) -> dict[str, Callable[..., Any]]:
+    """Return both rotations of queries and keys `(batch, length, heads, width)`."""
+    start, length = given.shape.start, given.shape.length
+    cos, sin = (table[start : start + length, None] for table in (given.cos, given.sin))
+    pairing = pairing_of(given.layout)
+
+    def formula(q: Any, k: Any) -> Any:
+        return rotate_reference(q, cos, sin, pairing), rotate_reference(k, cos, sin, pairing)
+
+    return {"operator": implementations(given)["posenc.apply_rotary"].function, "formula": formula}
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Return a function compiled; it has code of its own, by which compiled code is kept."""
     copy = FunctionType(function.__code__.replace(), function.__globals__, closure=function.__closure__)
-    copy.__kwdefaults__ = function.__kwdefaults__
-    run = torch.compile(copy, fullgraph=True, **{"dynamic": False} | options)
-
-    def call(*arguments: Any) -> Any:
-        gpu.COMPILED = way  # which compiled code has a guard for
-        return run(*arguments)
-
-    return call
+    return torch.compile(copy, fullgraph=True, **{"dynamic": False} | options)  # type: ignore[no-any-return]
 
 
-def step(given: Any) -> Callable[..., Any]:
-    """Return the neighbours of a rotation in a model: `(q, k)` as projections leave them, normalized, rotated, kept.
-
-    The keys are written to a cache. The yardstick is a copy of queries and keys.
-    """
+def step(given: Tokens, rotate: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a rotation with its neighbours: queries and keys are normalized, rotated, and keys written to a cache."""
     shape = given.shape
     weights = torch.ones(shape.width, dtype=given.q.dtype, device=given.q.device)
-    cache = torch.zeros(shape.batch, shape.key_heads, shape.start + shape.length, shape.width, dtype=given.k.dtype,
-                        device=given.k.device)  # fmt: skip
-    cos, sin, layout, positions = given.cos, given.sin, given.layout, given.positions
-    start, stop, width = shape.start, shape.start + shape.length, shape.width
+    sizes = shape.batch, shape.key_heads, shape.start + shape.length, shape.width
+    cache = torch.zeros(sizes, dtype=given.k.dtype, device=given.k.device)
+    start, width = shape.start, shape.width
 
     def rotate_and_keep(q: Any, k: Any) -> Any:
-        q, k = (torch.nn.functional.rms_norm(x, (width,), weights, 1e-6).transpose(1, 2) for x in (q, k))
-        q, k = apply_rotary(q, k, cos, sin, layout=layout, positions=positions)
-        cache[:, :, start:stop] = k
-        return q, cache
+        q, k = rotate(*(torch.nn.functional.rms_norm(x, (width,), weights, 1e-6) for x in (q, k)))
+        cache[:, :, start:] = k.transpose(1, 2)
+        return q.transpose(1, 2), cache
 
     return rotate_and_keep

@@ -71,18 +71,6 @@ def rotate_few(x: Any, cos: Any, sin: Any, layout: Any) -> Tensor | None:
     return rotated.to(x.dtype)
 
 
-def rotate_flipped(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing) -> Tensor | None:
-    """Return whole rows rotated by tables that broadcast to them, each number by one load of it and one of its pair."""
-    if pairing.split != pairing.join or pairing[2:] != ("lead", 1) or 2 * cos.shape[-1] != x.shape[-1]:
-        return None
-    axis, wide = -2 if pairing.split == "half" else -1, torch.float64 if x.dtype == torch.float64 else torch.float32
-    whole, cos, sin = x.to(wide), cos.to(wide), sin.to(wide)
-    pairs = (2, -1) if axis == -2 else (-1, 2)
-    others = whole.view(*x.shape[:-1], *pairs).flip(axis).flatten(-2)
-    both, signed = torch.stack((cos, cos), axis).flatten(-2), torch.stack((-sin, sin), axis).flatten(-2)
-    return (whole * both + others * signed).to(x.dtype)
-
-
 def _are_few(x: Any, cos: Any, sin: Any, layout: Any) -> bool:
     """Return whether these are few tokens of at most 32 bits on a CPU, and float32 tables as wide as their rows."""
     from torch.fx.experimental.symbolic_shapes import has_static_value  # takes a second, where it is not there yet

@@ -15,7 +15,7 @@ from posenc_core.layers.inputs import batch_size
 from posenc_core.rotation import Pairing, check_sizes, rotate_reference
 
 from ..distributed import PLAIN
-from .compiled import is_eager, is_exporting, is_transformed, rotate_flipped
+from .compiled import is_eager, is_exporting, is_transformed
 from .plans import Call, Plans
 from .spec import RotationSpec, Rows, aligned_rows
 
@@ -23,7 +23,6 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HAS_TRITON = find_spec("triton") is not None
 IS_INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"  # which runs kernels on the CPU, for tests
 PLANS = Plans()  # of the kernel
-COMPILED = "operator"  # what compiled code has: "operator", "triton" (the kernel), "formula", "flip" (another formula)
 
 
 def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
@@ -34,7 +33,7 @@ def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
     here = all(map(_is_here, (*tokens, *tables)))
     if not here or is_exporting() or (torch.is_grad_enabled() and any(table.requires_grad for table in tables)):
         return False
-    return COMPILED in {"operator", "triton"} and not is_transformed() if torch.compiler.is_compiling() else is_eager()
+    return not is_transformed() if torch.compiler.is_compiling() else is_eager()
 
 
 def may_rotate(q: Tensor, k: Tensor, rows: tuple[Tensor, ...], seq_axis: int) -> bool:
@@ -55,8 +54,6 @@ def _is_here(x: Any) -> bool:
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | None = None) -> Tensor | None:
     """Rotate `x` by rows that broadcast to it; return None if operators are to do it. Raise if sizes do not fit."""
-    if COMPILED == "flip" and out is None and torch.compiler.is_compiling() and not is_exporting():
-        return rotate_flipped(x, cos, sin, pairing)
     if not runs((x,), cos, sin) or (out is not None and (out.shape, out.dtype) != (x.shape, x.dtype)):
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
@@ -152,11 +149,9 @@ def rotated(
     """
     if torch.compiler.is_compiling():
         tables, rows = rows.select(tables, tokens[0].shape[spec.seq_axis])
-        found = rows.find, rows.given, rows.axes
-        op = rotate_op
-        if COMPILED == "triton":
-            from .triton_op import rotate_by_triton as op  # takes half a second
-        return op(list(tokens), *tables, *found, *spec.pairing, spec.back, spec.seq_axis)
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tokens):
+            return list(_RotateCompiled.apply(*tables, rows, spec, *tokens))
+        return _rotate_compiled(tokens, *tables, rows, spec)
 
     def launched() -> list[Tensor]:
         return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec, call)
@@ -242,14 +237,16 @@ def _launched(
     return list(outs)
 
 
-@torch.library.custom_op(
+# By PyTorch's lower functions: each call of a `custom_op` takes a hundred microseconds of the host
+torch.library.define(
     "posenc::rotate",
-    mutates_args=(),
-    schema="(Tensor[] tokens, Tensor cos, Tensor sin, str find, Tensor? given, Tensor? axes, "
+    "(Tensor[] tokens, Tensor cos, Tensor sin, str find, Tensor? given, Tensor? axes, "
     "str split, str join, str placement, int blocks, bool back, int seq_axis) -> Tensor[]",
 )
-def rotate_op(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any, *spec: Any) -> Any:
-    """Rotate as `rotated` does: an operator that `torch.compile` keeps, with a gradient for tokens."""
+
+
+@torch.library.impl("posenc::rotate", "default")
+def _rotate(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any, *spec: Any) -> Any:
     both, call = (*tokens, None)[:2], None
     if axes is None:  # whose numbers are no part of a key
         call = PLANS.call((*both, cos, sin, given, None, None, None, None), find, *spec)
@@ -260,25 +257,34 @@ def rotate_op(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any,
     return _launched(tokens, outs, (cos, sin), Rows(find, given, axes), RotationSpec(pairing, *spec[4:]), call)
 
 
-@rotate_op.register_fake
+@torch.library.register_fake("posenc::rotate")
 def _(tokens: Any, *_: Any) -> Any:
     return [torch.empty_like(x) for x in tokens]
 
 
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    _, cos, sin, find, given, axes, *spec = inputs
-    ctx.save_for_backward(cos, sin, given, axes)
-    ctx.find, ctx.spec = find, RotationSpec(Pairing(*spec[:4]), *spec[4:])
+def _rotate_compiled(
+    tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, rows: Rows, spec: RotationSpec
+) -> list[Tensor]:
+    """Rotate as `rotated` does, by an operator that `torch.compile` keeps."""
+    found = rows.find, rows.given, rows.axes
+    return torch.ops.posenc.rotate.default(list(tokens), cos, sin, *found, *spec.pairing, spec.back, spec.seq_axis)
 
 
-def _rotate_back(ctx: Any, gradients: Any) -> Any:
-    cos, sin, given, axes = ctx.saved_tensors
-    spec = ctx.spec.opposite
-    back = rotate_op(gradients, cos, sin, ctx.find, given, axes, *spec.pairing, spec.back, spec.seq_axis)
-    return back, *([None] * 11)
+class _RotateCompiled(Function):
+    """The gradient is the rotation back."""
 
+    @staticmethod
+    def forward(context: Any, cos: Tensor, sin: Tensor, rows: Rows, spec: RotationSpec, *tokens: Tensor) -> Any:
+        context.save_for_backward(cos, sin, *[x for x in (rows.given, rows.axes) if x is not None])
+        context.find, context.has_axes, context.spec = rows.find, rows.axes is not None, spec
+        return tuple(_rotate_compiled(tokens, cos, sin, rows, spec))
 
-rotate_op.register_autograd(_rotate_back, setup_context=_save)
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Any, ...]:
+        cos, sin, *integers = context.saved_tensors
+        rows = Rows(context.find, integers[0] if integers else None, integers[1] if context.has_axes else None)
+        rotated_back = _rotate_compiled(gradients, cos, sin, rows, context.spec.opposite)
+        return None, None, None, None, *rotated_back
 
 
 def _may_write(outs: Sequence[Tensor], tokens: Sequence[Tensor], others: Sequence[Any], pairing: Pairing) -> bool:
