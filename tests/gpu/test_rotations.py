@@ -13,15 +13,16 @@ from . import expected
 @pytest.mark.parametrize("strides", expected.STRIDES)
 @pytest.mark.parametrize("form", expected.FORMS)
 def test_all_pairings_have_the_bits_of_the_reference(launches, form, strides):
-    """Each pairing once, in one of two dtypes and directions: each form and each stride meets all of them."""
+    """A third of the pairings, in one of two dtypes and directions: each form and each stride meets all of them."""
     half, wide = ("bfloat16", "float16"), ("float32", "float64")
     number = expected.FORMS.index(form) + expected.STRIDES.index(strides)
     dtypes = [expected.DTYPES[half[number % 2]], expected.DTYPES[wide[number // 2 % 2]]]
-    for index, pairing in enumerate(expected.PAIRINGS):
+    met = [*enumerate(expected.PAIRINGS)][number % 3 :: 3]
+    for index, pairing in met:
         which = (index + number // 4) % 2
         inverse = (index // 2 + number) % 2 == 1
         rotates_as_the_reference((form, strides, dtypes[which]), pairing, inverse, seed=which)
-    assert launches == [2] * len(expected.PAIRINGS)
+    assert launches == [2] * len(met)
 
 
 def rotates_as_the_reference(kind, pairing, inverse, *, sizes=((3, 1), 15, 5), seed=0):

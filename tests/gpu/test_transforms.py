@@ -107,8 +107,8 @@ def test_gradients_of_both_and_of_gradients(launches):
     def call(q, k):
         return apply_rotary(q, k, cos, sin, layout="half", placement="trail", start=torch.tensor([4]))
 
-    assert torch.autograd.gradcheck(call, (q, k))
-    assert torch.autograd.gradgradcheck(call, (q, k))
+    assert torch.autograd.gradcheck(call, (q, k), fast_mode=True)  # along a random direction: few launches
+    assert torch.autograd.gradgradcheck(call, (q, k), fast_mode=True)
     assert set(launches) == {1, 2}  # the gradient of one of them alone as well
 
 
