@@ -23,7 +23,7 @@ from augmentation import augmentation
 from content_scoring import content_scoring
 from defects import defects
 from fope import fope
-from kernels import kernels, qk_norm
+from kernels import kernels, packed_qkv, qk_norm
 from mixed_rotary import mixed_rotary
 from modes import modes
 from numbers_of import DTYPES, drawn, power, rounded, sinusoidal_row
@@ -246,6 +246,7 @@ MAKERS = (
     learned_sinusoidal,
     kernels,
     qk_norm,
+    packed_qkv,
     rotation,
     turns,
     learned_rotary,

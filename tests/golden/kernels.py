@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import mpmath as mp
@@ -13,6 +14,7 @@ from rope import angles_of, channels, scaled
 YARN = {"kind": "YaRN", "factor": 40.0, "original_max_position_embeddings": 4096}
 LLAMA3 = {"kind": "Llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3 |= {"original_max_position_embeddings": 8192}
+SECONDS = [0.0, 1.5, 3.0]  # when each frame of a video begins
 FAR = [1048576, 16777217, 2147483647]  # the last is 2**31 - 1; float32 does not have the second
 
 
@@ -21,6 +23,8 @@ def kernels() -> Iterator[dict[str, Any]]:
     numbers = random.Random(20261123)
     half = {"kind": "Rotary", "head_dim": 64, "layout": "half"}
     wide, interleaved = half | {"head_dim": 128}, half | {"layout": "interleaved"}
+    mla = interleaved | {"head_dim": 192, "rotary_dim": 64, "placement": "trail"}
+    mla["scaling"] = YARN | {"mscale": 1.0, "mscale_all_dim": 1.0}
     text_and_images = {"kind": "MultimodalRotary", "head_dim": 128, "layout": "half", "base": 1000000}
     for name, encoding, heads, positions in (
         ("prefill-half-64", half, (2, 1), [0, 1, 2]),
@@ -63,8 +67,17 @@ def kernels() -> Iterator[dict[str, Any]]:
         ),
         ("indexer-half-128", wide | {"rotary_dim": 64}, (2, 1), [5, 65537]),  # of DeepSeek-V3.2
         ("indexer-interleaved-128", interleaved | {"head_dim": 128, "rotary_dim": 64}, (2, 1), [5, 65537]),  # GLM-5
+        ("mla-nope-rope-interleaved-192", mla, (2, 1), [5, 65537]),  # 128 channels of no pair, then 64: DeepSeek-V3
+        ("mla-nope-rope-interleaved-to-half-192", mla | {"layout": "interleaved_to_half"}, (2, 1), [5, 65537]),
+        ("video-time-stamps-128", text_and_images | {"sections": [16, 24, 24]}, (1, 1), video_in_text(1, 2)),
     ):
-        yield {"name": name, "encoding": encoding} | rotated(encoding, heads, positions, numbers)
+        yield (
+            {"name": name, "encoding": encoding}
+            | rotated(encoding, heads, positions, numbers)
+            | ({"seconds": SECONDS, "positions_per_second": 2} if name.startswith("video") else {})
+        )
+    past = {"name": "past-the-table-half-64", "encoding": half} | rotated(half, (2, 1), [4095, 4096, 99999], numbers)
+    yield past | {"table_length": 4096}  # rows, which end between the first token and the second
 
 
 def image_in_text(height: int, width: int) -> list[list[int]]:
@@ -75,6 +88,19 @@ def image_in_text(height: int, width: int) -> list[list[int]]:
         [0, 1, *[2] * len(rows), after],
         [0, 1, *(2 + row for row in rows), after],
         [0, 1, *(2 + column for column in columns), after],
+    ]
+
+
+def video_in_text(height: int, width: int) -> list[list[int]]:
+    """Return positions of a token of text, a video and a token of text, `(3, length)`, two to a second: Qwen2.5-VL."""
+    rows, columns = grid(height, width)
+    frames = [1 + int(2 * second) for second in SECONDS for _ in rows]
+    after = max(frames) + 1
+    rows, columns = (count * len(SECONDS) for count in (rows, columns))
+    return [
+        [0, *frames, after],
+        [0, *(1 + row for row in rows), after],
+        [0, *(1 + column for column in columns), after],
     ]
 
 
@@ -186,3 +212,33 @@ def _normalized_and_rotated(encoding: dict[str, Any], norm: dict[str, Any], numb
     scale = rounded(max(abs(x) for head in rotated_q for row in head for x in row) / mp.mpf(448))
     case = {"positions": positions, **norm, "scale": scale, "q": [q], **({"weight": weight} if weight else {})}
     return case | {"rotated_q": [rotated_q]}
+
+
+def packed_qkv() -> Iterator[dict[str, Any]]:
+    """Yield queries, keys and values in one array, of which the first two are rotated in place."""
+    numbers = random.Random(20261128)
+    half, positions = {"kind": "Rotary", "head_dim": 64, "layout": "half"}, [3, 65537]
+    for name, layout, axes, turns in (
+        ("three-half-64", "half", (3, 2), lambda i, j: i < 2),  # flash-attention
+        ("heads-half-64", "half", (6,), lambda i: i < 5),  # four heads of queries, one of keys, one of values: vLLM
+        ("groups-interleaved-64", "interleaved", (2, 4), lambda i, j: j < 3),  # two queries, a key, a value: Megatron
+    ):
+        encoding = half | {"layout": layout}
+        places = list(product(*map(range, axes)))
+        rows = [[[drawn(numbers) for _ in range(64)] for _ in places] for _ in positions]
+        after = [
+            [row_of(encoding, x, (p,)) if turns(*place) else x for x, place in zip(token, places, strict=True)]
+            for token, p in zip(rows, positions, strict=True)
+        ]
+        case = {"name": name, "encoding": encoding, "positions": positions}
+        yield case | {
+            key: [[_folded(token, axes) for token in x]] for key, x in (("qkv", rows), ("rotated_qkv", after))
+        }
+
+
+def _folded(heads: list[Any], axes: tuple[int, ...]) -> list[Any]:
+    """Return a list of heads with these axes."""
+    if len(axes) == 1:
+        return heads
+    size = len(heads) // axes[0]
+    return [_folded(heads[i : i + size], axes[1:]) for i in range(0, len(heads), size)]

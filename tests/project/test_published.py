@@ -14,15 +14,17 @@ import pytest
 from safetensors.numpy import load_file
 
 import posenc_core
+from posenc_backends.check.diagnosis import LIMIT
 from posenc_backends.check.program import Numbers, from_bytes
 from posenc_backends.cli.golden.publish import SETS, VERSION, publish, rounded_once
 from posenc_backends.cli.main import main
 from posenc_backends.conformance.errors import pair_lengths, ulp_of
 from posenc_core.encodings import NAMES, Encoding
 from posenc_core.normalization import normalize_and_rotate
+from posenc_core.positions import multimodal
 from posenc_core.rotation import rotate_checked
 
-HALVES = ("kernels.safetensors", "qk_norm.safetensors")
+HALVES = ("kernels.safetensors", "qk_norm.safetensors", "packed_qkv.safetensors")
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "docs" / "howto" / "rope.c"
 
@@ -218,6 +220,29 @@ def test_the_core_normalizes_and_rotates_within_the_tolerance_of_each_dtype(gold
             )
             error = np.abs(rounded_once(got / scale, dtype) - wanted / scale)
             assert (error <= ulp).all(), (case["name"], dtype)
+
+
+def test_the_core_rotates_packed_queries_and_keys_in_place():
+    for case in golden_kernels("packed_qkv"):
+        encoding, wanted = Encoding.from_dict(case["encoding"]), np.array(case["rotated_qkv"])
+        cos, sin = (
+            np.expand_dims(table, (*range(1, wanted.ndim - 2),)) for table in encoding.cos_sin(case["positions"])
+        )
+        qkv = np.array(case["qkv"], np.float32)
+        part = {"three-half-64": np.s_[..., :2, :, :], "heads-half-64": np.s_[..., :5, :]}.get(
+            case["name"], np.s_[..., :3, :]
+        )
+        qkv[part] = rotate_checked(qkv[part], cos, sin, encoding.pairing)
+        tolerance = LIMIT * ulp_of(pair_lengths(encoding, wanted), "float32")
+        assert (np.abs(qkv - wanted) <= tolerance).all(), case["name"]
+        assert np.abs(np.array(case["qkv"]) - wanted).max() > 0.1
+
+
+def test_positions_of_the_video_are_those_of_its_time_stamps():
+    (case,) = (case for case in golden_kernels() if case["name"].startswith("video"))
+    (interval,) = {case["positions_per_second"] * float(step) for step in np.diff(case["seconds"])}
+    positions, _ = multimodal([1, (3, 1, 2, interval), 1])
+    assert positions.tolist() == case["positions"]
 
 
 def test_float8_has_the_bits_of_the_standard():

@@ -73,6 +73,7 @@ SETS = (
     GoldenSet("remapping", ("distances", "tables"), 0.5, "entry"),
     GoldenSet("kernels", ("rotated_q", "rotated_k"), LIMIT, "pair", in_each_dtype=True),
     GoldenSet("qk_norm", ("rotated_q",), NORMALIZED, "pair", in_each_dtype=True),
+    GoldenSet("packed_qkv", ("rotated_qkv",), LIMIT, "pair", in_each_dtype=True),
     GoldenSet("addition", ("result", "gradient"), 1, "largest", "formula"),
     GoldenSet("additive_sums", ("result", "gradient"), 1, "largest", "formula"),
     GoldenSet("rotation", ("result", "gradient"), LIMIT, "pair", "formula"),

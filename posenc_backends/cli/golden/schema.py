@@ -39,6 +39,7 @@ _TOLERANCE = _object(
 _OUTPUT = _object(_TENSOR | {"meaning": {"enum": ["truth", "formula"]}, "tolerance": _TOLERANCE})
 _MISTAKE = _object(_TENSOR | {"meaning": {"const": "mistake"}, "mistake": _TEXT, "description": _TEXT, "of": _NAME})
 _OPTIONS = {"seq_len": {"type": ["integer", "null"]}, "attention_factor": _NUMBER, "start": {"type": "integer"}}
+_OPTIONS |= {key: {"type": "integer"} for key in ("positions_per_second", "table_length")}
 _OPTIONS |= {key: {"type": "number"} for key in ("epsilon", "offset", "scale")}
 _OPTIONS |= {"order": {"enum": list(ORDERS)}, "head_axis": {"enum": [-3, None]}}
 

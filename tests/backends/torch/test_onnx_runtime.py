@@ -19,7 +19,7 @@ def test_the_operator_of_onnx_conforms(capsys):
 
 
 def test_the_models_of_the_golden_vectors_run(tmp_path):
-    assert write_onnx(tmp_path) == len(list(tmp_path.iterdir())) == 21
+    assert write_onnx(tmp_path) == len(list(tmp_path.iterdir())) == 23
     for folder in tmp_path.iterdir():
         data = folder / "test_data_set_0"
         inputs = [numpy_helper.to_array(onnx.load_tensor(data / f"input_{number}.pb")) for number in range(3)]
