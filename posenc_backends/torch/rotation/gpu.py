@@ -22,7 +22,9 @@ from .spec import RotationSpec, Rows, aligned_rows
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HAS_TRITON = find_spec("triton") is not None
 IS_INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"  # which runs kernels on the CPU, for tests
-PLANS = Plans()  # of the kernel
+# Like Triton's own cache of what it compiled for a kernel: it holds how calls are launched and none of their numbers,
+# so that no result depends on it. `apply_rotary` is a function, and has no object that could hold it.
+PLANS = Plans()
 
 
 def runs(tokens: Sequence[Tensor], *tables: Tensor) -> bool:
