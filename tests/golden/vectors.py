@@ -3,13 +3,15 @@
     python tests/golden/vectors.py           # writes the files
     python tests/golden/vectors.py --check   # exits with 1 if they would change
 
-Mistakes are four fifths of the bytes of `posenc golden`, so the folder has those of few cases.
+Mistakes are four fifths of the bytes of `posenc golden`, so the folder has those of few cases. The models of its folder
+`onnx` are written where the package `onnx` is installed; `tests/backends/torch/test_onnx_runtime.py` compares them.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from posenc_backends.cli.golden.publish import write_sets
@@ -33,5 +35,11 @@ if __name__ == "__main__":
             FOLDER.mkdir(exist_ok=True)
             for name in names:
                 (FOLDER / name).write_bytes((Path(temporary) / name).read_bytes())
+            if find_spec("onnx"):
+                from posenc_backends.cli.golden.onnx_models import write_onnx
+
+                write_onnx(FOLDER / "onnx")
+            else:
+                print("onnx is not installed, so the models for ONNX stay as they are")
     print("changed:", ", ".join(names) or "nothing")
     sys.exit("--check" in sys.argv[1:] and bool(names))

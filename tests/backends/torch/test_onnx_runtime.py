@@ -1,5 +1,7 @@
 """The example of an ONNX model that `posenc check` judges; ONNX Runtime is installed beside PyTorch."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -9,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from posenc_backends.cli.golden.onnx_models import write_onnx
 from posenc_backends.cli.main import main
 from posenc_core import Proportional, Rotary, YaRN, rotate
+
+VECTORS = Path(__file__).parents[3] / "vectors" / "onnx"
 
 
 def test_the_operator_of_onnx_conforms(capsys):
@@ -20,6 +24,8 @@ def test_the_operator_of_onnx_conforms(capsys):
 
 def test_the_models_of_the_golden_vectors_run(tmp_path):
     assert write_onnx(tmp_path) == len(list(tmp_path.iterdir())) == 23
+    ours = {path.relative_to(VECTORS): path.read_bytes() for path in VECTORS.rglob("*.*")}
+    assert ours == {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.*")}, "run vectors.py"
     for folder in tmp_path.iterdir():
         data = folder / "test_data_set_0"
         inputs = [numpy_helper.to_array(onnx.load_tensor(data / f"input_{number}.pb")) for number in range(3)]
