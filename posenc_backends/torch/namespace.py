@@ -79,7 +79,9 @@ def fused_attention(
         check_formula()
     grouped = bool(q.shape[1] != k.shape[1])  # a tensor in what `torch.jit.trace` runs
     result = torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, is_causal=is_causal, enable_gqa=grouped)
-    return result.clone(memory_format=torch.contiguous_format) if is_exporting() else result
+    if torch.compiler.is_compiling() and is_exporting():
+        return result.clone(memory_format=torch.contiguous_format)
+    return result
 
 
 def expand_offsets(by_offset: torch.Tensor, queries: int, keys: int, first: int, /) -> torch.Tensor | None:
