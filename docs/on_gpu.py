@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from drawn import circumstances, results, table
 
 COMMAND = "`nox -s bench -- torch gpu`"
 TITLES = {
-    "gpu_compiled": "Compiled code: a rotation alone, with its gradients, and between a norm and a cache (step)",
+    "gpu_compiled": "Compiled code by an operator, by `triton_op` and by two formulas (formula, flip): a rotation, "
+    "with gradients, and between a norm and a cache (step)",
     "gpu_jax": "JAX: a compiled rotation and its gradient, against a pass over the same bytes",
     "gpu_qk_norm": "QK-norm and RoPE in one pass (fused), and by others",
     "gpu_tiles": "Our kernel by dtype, layout, width, order of axes in memory, rows and direction",
@@ -35,7 +37,8 @@ def _described(result: dict[str, Any]) -> str:
     heads: tuple[str, ...] = ("case", "what", "time / copy", "µs of a call")
     rows: list[tuple[Any, ...]] = [row for case in cases for row in _ratios(case)]
     if script == "gpu_tiles":
-        usual = [case for case in cases if case["tile"] == cases[-1]["tile"]]
+        tile, _ = Counter(tuple(case["tile"]) for case in cases).most_common(1)[0]
+        usual = [case for case in cases if tuple(case["tile"]) == tile]
         unique = {case["name"]: (*case["variant"].values(), f"{case['of a copy'][1]:.2f}") for case in usual}
         heads, rows = (*usual[0]["variant"], "speed / copy"), [*unique.values()]
     return f"{TITLES[script]}. {result['machine']['GPU']}; `python benchmarks/{script}.py`.\n\n{table(heads, rows)}"
