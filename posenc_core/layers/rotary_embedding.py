@@ -115,7 +115,7 @@ class RotaryEmbedding(TableLayer):
         is_usual = type(seq_axis) is int and seq_axis == -2
         given = positions if cos_sin is None else cos_sin
         part = None if heads is None else parse_heads(heads, self.backend)
-        if cos_sin is None and encoding is self.encoding:
+        if cos_sin is None and encoding is self.encoding and type(seq_axis) is int:
             if is_usual and positions is not None:
                 positions = known_integers(positions, self.backend)
             rotated = self._rotate_by_tables(q, k, start, positions, seq_axis)
@@ -306,8 +306,10 @@ class RotaryEmbedding(TableLayer):
 
     def _have_rows(self, cos: Tensor, sin: Tensor, positions: Host) -> bool:
         """Return whether positions are integers within the tables, and within what the encoding is for."""
-        rows, limit, last = min(cos.shape[0], sin.shape[0]), self.encoding.max_seq_len, positions.max(initial=-1)
-        return positions.dtype.kind == "i" and positions.min(initial=0) >= 0 and bool(last < min(rows, limit or rows))
+        if positions.dtype.kind != "i":
+            return False
+        rows, limit = min(cos.shape[0], sin.shape[0]), self.encoding.max_seq_len
+        return bool(positions.min(initial=0) >= 0 and positions.max(initial=-1) < min(rows, limit or rows))
 
     def rotate_by(self, x: Tensor, cos: Tensor, sin: Tensor, seq_axis: int) -> Tensor:
         """Return tokens rotated by rows of tables."""
