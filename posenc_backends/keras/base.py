@@ -162,6 +162,8 @@ def _cloned(given: Any) -> Any:
 
 def _is_ragged(x: Any) -> bool:
     """Return whether it is a ragged array of TensorFlow, its specification, or such an input of a Keras model."""
+    if isinstance(x, int):  # of which PyTorch compiles no question for attributes, if it may change
+        return False
     return getattr(x, "ragged_rank", None) is not None or getattr(x, "ragged", False) is True
 
 
