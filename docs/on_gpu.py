@@ -19,7 +19,7 @@ TITLES = {
 
 def on_gpu() -> str:
     """Return a table for each result, as Markdown."""
-    found = [result for _, result in results("gpu-")]
+    found = sorted((result for _, result in results("gpu-")), key=lambda result: result["benchmark"])  # "gpu" first
     if not found:
         return (
             f"Not measured: {COMMAND} needs a machine with a GPU, and has not been run on one. It compares us with "
