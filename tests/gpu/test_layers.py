@@ -118,10 +118,11 @@ def test_the_host_does_not_look_at_a_gpu(launches, alone, monkeypatch, given):  
     layer = RotaryEmbedding(Rotary(head_dim=4, layout="half"), max_len=8)
     q, k = torch.randn(2, 2, 2, 4), torch.randn(2, 1, 2, 4)
     wanted = layer(q, k, **given)
+    launches.clear()  # positions that the host knows may have been rotated by the kernel for CPUs
     monkeypatch.setattr(arrays, "is_remote", lambda array: True)
     for result, same in zip(layer(q, k, **given), wanted, strict=True):
         expected.same(result, same)
-    assert launches == [2, 2]
+    assert launches == [2]
     monkeypatch.setattr(gpu, "_launched", lambda tokens, outs, *rest: list(outs))  # the interpreter reads numbers
     monkeypatch.setattr(gpu, "PLANS", Plans())
     with torch.no_grad():
