@@ -265,6 +265,7 @@ def test_the_page_has_the_numbers_of_the_experiment():
 
 
 def test_the_command_prints_writes_and_draws(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "config.json").write_text(json.dumps(QWEN3), encoding="utf-8")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -234,7 +235,8 @@ def train_with_ray(folder, logs):
 def test_workers_of_ray(tmp_path):
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as logs:  # of a short name, for sockets
         call = f"from tests.peers.test_engines import train_with_ray; train_with_ray({str(tmp_path)!r}, {logs!r})"
-        environment = {**os.environ, **RAY, "PYTHONPATH": os.pathsep.join(sys.path)}
+        root = str(Path(__file__).parents[2])  # last: posenc is the one that is installed
+        environment = {**os.environ, **RAY, "PYTHONPATH": os.pathsep.join([*sys.path, root])}
         with subprocess.Popen([sys.executable, "-c", call], cwd=tmp_path, env=environment) as process:
             try:
                 assert process.wait(timeout=500) == 0
