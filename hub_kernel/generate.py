@@ -31,10 +31,10 @@ def generate(folder: Path) -> None:
     shutil.copy(ROOT / "LICENSE", folder)
     package = folder / "torch-ext" / "posenc_rotary"
     for name, (source, definitions) in NEEDED.items():
-        (package / name).write_text(_taken(source.read_text(encoding="utf-8"), definitions), encoding="utf-8")
+        (package / name).write_text(_extract(source.read_text(encoding="utf-8"), definitions), encoding="utf-8")
 
 
-def _taken(source: str, definitions: tuple[str, ...]) -> str:
+def _extract(source: str, definitions: tuple[str, ...]) -> str:
     """Return a module, or these functions and classes and what they import, with `Pairing` from its own module."""
     nodes, parts = ast.parse(source).body, []
     for node in nodes if definitions else ():

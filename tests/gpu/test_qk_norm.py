@@ -6,7 +6,7 @@ from torch.func import vmap
 
 from posenc_backends.torch import apply_qk_norm_rotary
 from posenc_backends.torch.rotation import qk_norm
-from posenc_backends.torch.rotation.apply_rotary import checked
+from posenc_backends.torch.rotation.apply_rotary import check_call
 from posenc_core import normalize_and_rotate
 from posenc_core._array_api.namespace import aligned
 
@@ -117,7 +117,7 @@ def test_transformed_code_has_the_formula_and_compiled_code_an_operator(launches
 def test_a_call_is_launched_again_by_its_plan(launches, monkeypatch):
     """With other numbers, another start and other weights; other dtypes of weights are checked."""
     counted = []
-    monkeypatch.setattr(qk_norm, "checked", lambda *given: counted.append(1) or checked(*given))
+    monkeypatch.setattr(qk_norm, "check_call", lambda *given: counted.append(1) or check_call(*given))
     for start, dtype in ((0, torch.float32), (3, torch.float32), (1, torch.float64)):
         q, weight = torch.randn(1, 2, 4, 12), torch.randn(12, dtype=dtype)
         got, none = apply_qk_norm_rotary(q, None, COS, SIN, weight, layout="half", start=start)

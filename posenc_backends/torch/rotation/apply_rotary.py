@@ -115,7 +115,7 @@ def rotate_checked_tokens(  # noqa: PLR0913, PLR0917
         given: its `positions`, `axes`, `start` and `cu_seqlens`.
         call: keeps the plan of the launch.
     """
-    tokens, tables, rows, spec = checked(q, k, tables, pairing, given, inverse, seq_axis)
+    tokens, tables, rows, spec = check_call(q, k, tables, pairing, given, inverse, seq_axis)
     outs = None if out is None else _outs(out, (q, k))
     if not tables[0].shape[-1] or not gpu.runs(tokens, *tables):
         if tables[0].dtype in HALF_PRECISION:
@@ -131,7 +131,7 @@ def rotate_checked_tokens(  # noqa: PLR0913, PLR0917
     return None if q is None else next(results), None if k is None else next(results)
 
 
-def checked(
+def check_call(
     q: Any,
     k: Any,
     tables: tuple[Any, Any],
@@ -140,7 +140,11 @@ def checked(
     inverse: bool,
     seq_axis: int,
 ) -> tuple[list[Tensor], tuple[Any, Any], Rows, RotationSpec]:
-    """Return the tokens that are given, the tables beside them, how a token finds its row, and the rotation."""
+    """Return the tokens that are given, the tables beside them, how a token finds its row, and the rotation.
+
+    Raises:
+        TypeError, ValueError: as `apply_rotary`.
+    """
     tokens: list[Any] = [x for name, x in (("q", q), ("k", k)) if _is_given(name, x)]
     if not tokens:
         raise ValueError("`q` or `k` must be given, got None for both.")

@@ -40,7 +40,7 @@ class Call(NamedTuple):
         return start if first is None else first
 
 
-class _Kept(NamedTuple):
+class _Repetition(NamedTuple):
     """How a call is launched again.
 
     Attributes:
@@ -70,7 +70,7 @@ class Plans:
     """
 
     def __init__(self) -> None:
-        self._plans: dict[Any, _Kept] = {}
+        self._plans: dict[Any, _Repetition] = {}
 
     def call(self, tensors: tuple[Any, ...], *how: Any) -> Call | None:
         """Return a call; None where something traces it, or tensors are not plain.
@@ -122,7 +122,9 @@ class Plans:
         is_followed = is_grad_enabled and any(x is not None and x.requires_grad for x in call.tensors[:2])
         sizes = torch.Size() if rows.given is None else rows.given.shape
         rows, (cos, sin) = rows._replace(given=None), ((table.shape, table.stride()) for table in tables)
-        self._plans[call.key] = _Kept(plan, (cos, sin), rows, sizes, spec, differentiable if is_followed else None)
+        self._plans[call.key] = _Repetition(
+            plan, (cos, sin), rows, sizes, spec, differentiable if is_followed else None
+        )
 
     def find(self, call: Call | None) -> Any:
         """Return how a call of this key was launched, with its `plan`, `rows`, `sizes` and `spec`; None for others."""

@@ -15,7 +15,7 @@ from posenc_core.rotation import Layout, Pairing, Placement, pairing_of
 
 from ..distributed import PLAIN
 from . import gpu
-from .apply_rotary import checked
+from .apply_rotary import check_call
 from .compiled import is_eager
 from .plans import ALIGNED, Call, Plans
 from .spec import RotationSpec, Rows, aligned_rows
@@ -73,7 +73,7 @@ def apply_qk_norm_rotary(  # noqa: PLR0913
     call, found = _repeated((q, k, cos, sin, positions, cu_seqlens), weights, start, axes, pairing, norm, seq_axis)
     if found is not None:
         return found
-    tokens, tables, rows, spec = checked(q, k, (cos, sin), pairing, given, False, seq_axis)
+    tokens, tables, rows, spec = check_call(q, k, (cos, sin), pairing, given, False, seq_axis)
     for x, weight in zip(tokens, weights, strict=True):
         if weight is not None:
             check_weight(weight, x, norm)

@@ -43,7 +43,7 @@ def _store_head(out, channel, here, head, dtype: tl.constexpr, WIDTH: tl.constex
 
 
 @triton.jit
-def _widened(head, ADDEND: tl.constexpr):
+def _widen(head, ADDEND: tl.constexpr):
     """Return a head in the dtype in which it is rotated, plus a number."""
     if ADDEND == 0:
         return _wide(head[0]), _wide(head[1]), _wide(head[2])
@@ -52,17 +52,17 @@ def _widened(head, ADDEND: tl.constexpr):
 
 
 @triton.jit
-def _product(head, factors):
+def _multiply(head, factors):
     return head[0] * factors[0], head[1] * factors[1], head[2] * factors[2]
 
 
 @triton.jit
-def _scaled(head, factor):
+def _scale(head, factor):
     return head[0] * factor, head[1] * factor, head[2] * factor
 
 
 @triton.jit
-def _turned(head, cosine, sine):
+def _turn(head, cosine, sine):
     first, second = head[0] * cosine - head[1] * sine, head[1] * cosine + head[0] * sine
     return first, second, head[2]
 
@@ -122,15 +122,15 @@ def normalize_rotate_kernel(
         weight = _load_head(at, 1, is_token[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST)
     for i in tl.static_range(REPEATS):
         here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
-        head = _widened(loaded[i], 0)
+        head = _widen(loaded[i], 0)
         if not NORM_FIRST:
-            head = _turned(head, cosine, sine)
-        mean = _mean(_product(head, head), WIDTH, PAIRS, COLUMNS, REST)
-        head = _scaled(head, tl.rsqrt(mean + EPSILON))
+            head = _turn(head, cosine, sine)
+        mean = _mean(_multiply(head, head), WIDTH, PAIRS, COLUMNS, REST)
+        head = _scale(head, tl.rsqrt(mean + EPSILON))
         if q_weight is not None:
-            head = _product(head, _widened(weight, OFFSET))
+            head = _multiply(head, _widen(weight, OFFSET))
         if NORM_FIRST:
-            head = _turned(head, cosine, sine)
+            head = _turn(head, cosine, sine)
         to = out + tl.cast(out_head, tl.int64) * (i * HEADS * UNIT)
         _store_head(to, out_channel, here, head, dtype, WIDTH, PAIRS, BLOCKS, PLACEMENT, JOIN, COLUMNS, REST, BY_BITS)
 
@@ -188,15 +188,15 @@ def gradient_kernel(
             given_gradient = _load_head(
                 at_gradient + of_head * step, of_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, JOIN, COLUMNS, REST
             )
-            one, change = _widened(given_x, 0), _widened(given_gradient, 0)
+            one, change = _widen(given_x, 0), _widen(given_gradient, 0)
             if NORM_FIRST:
-                change = _turned(change, cosine, -sine)
+                change = _turn(change, cosine, -sine)
             else:
-                one = _turned(one, cosine, sine)
-            factor = tl.rsqrt(_mean(_product(one, one), WIDTH, PAIRS, COLUMNS, REST) + EPSILON)
-            one = _scaled(one, factor)
+                one = _turn(one, cosine, sine)
+            factor = tl.rsqrt(_mean(_multiply(one, one), WIDTH, PAIRS, COLUMNS, REST) + EPSILON)
+            one = _scale(one, factor)
             if partial is not None:
-                of_weight = _product(change, one)
+                of_weight = _multiply(change, one)
                 sums = (
                     sums[0] + tl.where(here, of_weight[0], 0.0), sums[1] + tl.where(here, of_weight[1], 0.0),
                     sums[2] + tl.where(here, of_weight[2], 0.0) if REST > 0 else rest,
@@ -206,12 +206,12 @@ def gradient_kernel(
                 of_channels = _load_head(
                     at_weight, 1, is_token[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST
                 )
-                change = _product(change, _widened(of_channels, OFFSET))
-            mean = _mean(_product(change, one), WIDTH, PAIRS, COLUMNS, REST)
-            along = _scaled(one, mean)
-            change = _scaled((change[0] - along[0], change[1] - along[1], change[2] - along[2]), factor)
+                change = _multiply(change, _widen(of_channels, OFFSET))
+            mean = _mean(_multiply(change, one), WIDTH, PAIRS, COLUMNS, REST)
+            along = _scale(one, mean)
+            change = _scale((change[0] - along[0], change[1] - along[1], change[2] - along[2]), factor)
             if not NORM_FIRST:
-                change = _turned(change, cosine, -sine)
+                change = _turn(change, cosine, -sine)
             _store_head(
                 at_result + to_head * step, to_channel, here, change, dtype, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT,
                 COLUMNS, REST, BY_BITS,
