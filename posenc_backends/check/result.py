@@ -62,7 +62,9 @@ class CheckResult:
         """The name of each mistake once, also of those made together with another."""
         return tuple(dict.fromkeys(names_of(self.mistakes)))
 
-    def __str__(self) -> str:
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The outcome, each mistake, the failure, the smallest call that fails and each remark, as texts."""
         off = "" if self.first_off is None else f", off by 1e-3 from position {self.first_off} on"
         mistakes = ", ".join(self.names) or f"only {self.precision}"
         outcome = {
@@ -73,12 +75,14 @@ class CheckResult:
         dtypes = ", ".join(dict.fromkeys(dtype for _, dtype, _ in self.answers))
         calls = f"{len(self.answers)} calls in {dtypes}" if self.answers else "no calls"
         norm = "" if self.qk_norm is None else f" with {self.qk_norm!r}"
-        subject = f"{self.encoding!r}{norm}: {self.framework}, {self.form}, {calls}"
-        details = [*self.mistakes, *([] if self.failure is None else [self.failure]), *self.remarks]
-        lines = [f"{outcome}; {subject}", *(f"  {detail}" for detail in details)]
+        entries = [f"{outcome}; {self.encoding!r}{norm}: {self.framework}, {self.form}, {calls}"]
+        entries += [f"  {detail}" for detail in (*self.mistakes, self.failure) if detail is not None]
         if self.smallest is not None and self.status == DIFFERS:
-            lines += ["  the smallest call that fails:", *(f"    {line}" for line in self.smallest.splitlines())]
-        return "\n".join(lines)
+            entries.append("\n    ".join(["  the smallest call that fails:", *self.smallest.splitlines()]))
+        return (*entries, *(f"  {remark}" for remark in self.remarks))
+
+    def __str__(self) -> str:
+        return "\n".join(self.entries)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result in the types of JSON."""

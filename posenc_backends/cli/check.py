@@ -25,6 +25,7 @@ from posenc_backends.check.result import IMPOSSIBLE, CheckResult
 from posenc_core.encodings import Encoding, QKNorm
 from posenc_core.encodings.notation import parse
 
+from .fit import fit_screen
 from .parser import Help
 
 HELP = Help(
@@ -85,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-gradient", action="store_true", help="do not check the gradient")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result as JSON")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print all that was found, not only ten lines")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -117,7 +119,8 @@ def run(options: argparse.Namespace) -> int:
             content = result.to_dict() | {"function": name}
             text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
             options.json.write_text(text + "\n", encoding="utf-8")
-        print(f"{name} {result}", flush=True)  # noqa: T201
+        first, *others = result.entries
+        print(fit_screen([f"{name} {first}", *others], verbose=options.verbose), flush=True)  # noqa: T201
     except Exception as error:  # noqa: BLE001 - the status 1 of a traceback would mean that the function does not conform
         print(f"posenc: {_message(error)}", file=sys.stderr)  # noqa: T201
         return IMPOSSIBLE

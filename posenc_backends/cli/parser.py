@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
@@ -33,11 +34,16 @@ class Parser(argparse.ArgumentParser):
         statuses: the meaning of each exit status; the last one is that of wrong arguments.
     """
 
-    def __init__(self, *, examples: Sequence[str] = (), statuses: Mapping[int, str] = DONE, **kwargs: Any) -> None:
+    def __init__(
+        self, *, description: str, examples: Sequence[str] = (), statuses: Mapping[int, str] = DONE, **kwargs: Any
+    ) -> None:
         meanings = [f"{status}  {meaning}" for status, meaning in statuses.items()]
         epilog = "\n  ".join(("examples:", *examples)) + "\n\n" + "\n  ".join(("exit status:", *meanings))
         super().__init__(
-            epilog=epilog if examples else None, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs
+            description="\n".join(textwrap.fill(line, 79) for line in description.splitlines()),
+            epilog=epilog if examples else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **kwargs,
         )
         self.examples, self.status = tuple(examples), max(statuses)
 

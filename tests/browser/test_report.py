@@ -86,5 +86,5 @@ def test_failures_known_failures_and_absent_backends_are_listed(opened, address)
     assert "no failures in 3 cases" in text
     assert f'pip install "{TARGETS[2].missing or ""}' in text or TARGETS[2].missing is None
     assert page.get_by_role("link", name="https://example.org/1").count() == 1
-    assert page.get_by_role("cell", name="xfail").count() == 1
+    assert "xfail" not in text
     assert page.locator("tr.bad").count() == 2

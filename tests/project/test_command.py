@@ -46,6 +46,12 @@ def test_the_help_ends_with_the_exit_statuses(name, capsys):
     assert int(statuses[0].split()[0]) == 0
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_fits_a_terminal_of_80_columns(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert [line for line in COMMANDS[name].format_help().splitlines() if len(line) > 80] == []
+
+
 def script_for(shell, capsys):
     assert main(["completion", shell]) == 0
     return capsys.readouterr().out
@@ -150,11 +156,39 @@ def test_the_headings_of_a_report_fit_a_terminal_of_80_columns(first, monkeypatc
 
     row = dict.fromkeys(COLUMNS) | {"encoding": "RandomFourierFeatures", "seconds": 100.26, "failed": 0}
     target = SimpleNamespace(name=first.rpartition(" ")[0], version=first.rpartition(" ")[2])
-    monkeypatch.setattr(backends, "cell", lambda results: "xfail")
+    monkeypatch.setattr(backends, "cell", lambda results: "85/85")
     Console(width=80).print(backends._table([SimpleNamespace(target=target, rows=lambda: [row])]))
     shown = capsys.readouterr().out
     assert " ".join((*COLUMNS, "sec")) in " ".join(shown.split())
     assert "\n RandomFourierFeatures " in shown
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_report_ends_with_one_sentence(wrong, monkeypatch, capsys):
+    """What the framework cannot do is a dash, and listed on request."""
+    pytest.importorskip("rich")
+    from posenc_backends.cli.report import backends
+
+    def run_backend(target, advance, *options):
+        section = backends.Section(target, cases=2)
+        for check, gap in (("forward", None), ("gradient", "It has no gradient.")):
+            section.results.append({
+                "case": check, "encoding": "Rotary", "check": check, "is_mode": False, "passed": not (gap or wrong),
+                "gap": gap, "worst": 9.0, "limit": 4.0, "seconds": 0.5,
+            })  # fmt: skip
+        return section
+
+    monkeypatch.setattr(backends, "TARGETS", backends.TARGETS[:1])
+    monkeypatch.setattr(backends, "run_backend", run_backend)
+    monkeypatch.setenv("COLUMNS", "80")
+    for options in ([], ["-v"]):
+        assert main(["report", *options]) == wrong
+        *shown, last = capsys.readouterr().out.splitlines()
+        meaning = "1: a case fails or is missing" if wrong else "0: no case fails"
+        assert last == f"1 encodings, {int(wrong)} wrong, on numpy. Exit status {meaning}."
+        assert ("numpy: known failure: It has no gradient." in shown) == bool(options)
+        assert any(line.split()[:4] == ["Rotary", "–", "9", "–"] for line in shown)
+        assert max(map(len, shown)) <= 80
 
 
 def test_progress_is_shown_on_the_error_stream_of_a_terminal(monkeypatch, capsys):

@@ -16,7 +16,7 @@ HELP = Help(
     description="Plan a longer context: which scalings are possible, what each changes, and the lines for each engine.",
     examples=(
         "posenc extend config.json --to 131072 --trained-length 32768",
-        "posenc extend Llama-3.1-8B/ --to 1000000 --for vllm transformers-5 -o extend.png",
+        "posenc extend Llama-3.1-8B/ --to 1000000 --for vllm -o extend.png",
         "posenc extend config.json --to 1000000 --per-request 1 2 4",
     ),
 )

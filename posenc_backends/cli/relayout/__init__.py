@@ -12,10 +12,11 @@ from ..parser import Help
 HELP = Help(
     "relayout",
     help="convert a checkpoint to another RoPE layout",
-    description="Reorder the query and key weights of a checkpoint for another RoPE layout.",
+    description="Reorder the query and key weights of a checkpoint for another RoPE layout: GGUF files of llama.cpp "
+    "and checkpoints of Meta have `interleaved`, those of Hugging Face `half`.",
     examples=(
-        "posenc relayout model.safetensors new.safetensors --config config.json --to interleaved",
-        "posenc relayout model.safetensors.index.json new --config config.json --to interleaved",
+        "posenc relayout old.safetensors new.safetensors --config . --to interleaved",
+        "posenc relayout model.safetensors.index.json new --config . --to half",
     ),
 )
 

@@ -12,7 +12,7 @@ HELP = Help(
     help="test every encoding in every installed framework",
     description="Test every encoding in every installed framework against numbers computed at 50 digits.",
     examples=("posenc report", "posenc report --html report.html --modes"),
-    statuses={0: "no case fails", 1: "a case fails", 2: CANNOT_RUN},
+    statuses={0: "no case fails", 1: "a case fails or is missing", 2: CANNOT_RUN},
 )
 
 
@@ -23,10 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--modes", action="store_true", help="also compile, export, save, … every encoding: takes minutes"
     )
+    parser.add_argument("-v", "--verbose", action="store_true", help="also print what each framework cannot do")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the report; return the exit status: 0 if no case failed, 1 otherwise."""
     from .backends import report
 
-    return report(options.json, html=options.html, modes=options.modes)
+    return report(options.json, html=options.html, modes=options.modes, verbose=options.verbose)

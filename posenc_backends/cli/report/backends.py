@@ -20,16 +20,18 @@ from rich.table import Table
 
 from posenc_backends._kernels import describe
 
+from . import HELP
 from .results import COLUMNS, LEGEND, TARGETS, Section, Target, cell, why
 
 
-def report(path: Path | None, *, html: Path | None = None, modes: bool = False) -> int:
+def report(path: Path | None, *, html: Path | None = None, modes: bool = False, verbose: bool = False) -> int:
     """Run all installed backends and print the results; write them to `path` as JSON and to `html` as a page.
 
     Args:
         path: a JSON file.
         html: an HTML file.
         modes: whether to test the framework's own tools too (compile, export, save, …), which takes minutes.
+        verbose: whether to print what each framework cannot do.
     Returns:
         The exit status: 0 if no case failed, 1 otherwise.
     """
@@ -41,14 +43,16 @@ def report(path: Path | None, *, html: Path | None = None, modes: bool = False) 
     sections = _run_installed(*(["--modes"] if modes else []))
     console.print(_table(sections))
     console.print(f"kernel: {describe()}", highlight=False, markup=False, soft_wrap=True)
-    _print_remarks(console, sections)
+    _print_remarks(console, sections, verbose=verbose)
     if path is not None:
         rows = [row for section in sections for row in section.rows()]
         crashes = [{"backend": section.target.name, "crash": section.crash} for section in sections if section.crash]
         path.write_text(json.dumps(_without_infinities(rows + crashes), indent=1, allow_nan=False) + "\n")
     if html is not None:
         html.write_text(page(sections, [target for target in TARGETS if target.missing]), encoding="utf-8")
-    return 0 if all(section.complete for section in sections) else 1
+    status = 0 if all(section.complete for section in sections) else 1
+    console.print(f"{_summary(sections)} Exit status {status}: {HELP.statuses[status]}.", markup=False)
+    return status
 
 
 def run_backend(target: Target, advance: Callable[[int, int], object], *options: str) -> Section:
@@ -101,7 +105,7 @@ def _advance(progress: Progress, task: TaskID, done: int, cases: int) -> None:
 def _table(sections: list[Section]) -> Table:
     table = Table(
         title="Every backend against golden numbers; errors in ulp",
-        caption=LEGEND,
+        caption=f"{LEGEND}; `posenc report -v` says why.",
         caption_justify="left",
         box=SIMPLE_HEAD,
         padding=0,
@@ -121,20 +125,28 @@ def _table(sections: list[Section]) -> Table:
     return table
 
 
-def _print_remarks(console: Console, sections: list[Section]) -> None:
-    """Print failures, known failures and frameworks that are not installed, one line each."""
+def _print_remarks(console: Console, sections: list[Section], *, verbose: bool) -> None:
+    """Print failures, one line each, known failures if `verbose`, and the frameworks that are not installed."""
     for section in sections:
         name = section.target.name
         for result in section.failed:
             console.print(f"{name}: {result['case']}: {why(result)}", style="red", markup=False)
-        for reason in section.known_failures:
-            console.print(f"{name}: known failure: {reason}", style="yellow", markup=False)
+        for reason in section.known_failures if verbose else ():
+            console.print(f"{name}: known failure: {reason}", style="dim", markup=False)
         if section.crash:
             console.print(f"{name}: {section.crash}", style="red", markup=False)
-    for target in TARGETS:
-        if target.missing:
-            hint = f'not installed; run `pip install "{target.missing}"`.'
-            console.print(f"{target.name}: {hint}", style="dim", markup=False)
+    missing = {target.name: target.missing for target in TARGETS if target.missing}
+    if missing:
+        hint = f'for example `pip install "{next(iter(missing.values()))}"`'
+        console.print(f"not installed: {', '.join(missing)}; {hint}.", style="dim", markup=False)
+
+
+def _summary(sections: list[Section]) -> str:
+    """Return how many encodings were tested, how many are wrong, and in which backends, as a sentence."""
+    rows = [row for section in sections for row in section.rows()]
+    wrong = {row["encoding"] for row in rows if row["failed"]}
+    backends = ", ".join(section.target.name for section in sections)
+    return f"{len({row['encoding'] for row in rows})} encodings, {len(wrong)} wrong, on {backends}."
 
 
 def _without_infinities(value: Any) -> Any:

@@ -72,7 +72,7 @@ KNOWN_FAILURE = "gap"  # the word in JSON for a check in which every case is a k
 LEGEND = (
     "tables, modes: how many cases are right. Others: the worst error in ulp (units in the last place). "
     "mode: one of the framework's own tools, such as compile, export, save. "
-    "xfail: a known failure, the framework cannot do it. –: there is no such case."
+    "–: there is no such case, or the framework cannot do it"
 )
 
 
@@ -119,10 +119,8 @@ class Section:
 
 def cell(value: object) -> str:
     """Return a value of a row as the text of a table."""
-    if value is None:
+    if value in (None, KNOWN_FAILURE):
         return "–"
-    if value == KNOWN_FAILURE:
-        return "xfail"
     return f"{value:.2g}" if isinstance(value, float) else str(value)
 
 

@@ -21,7 +21,7 @@ HELP = Help(
     description="Train the Transformer of the tutorial on a synthetic task.",
     examples=(
         "posenc train dates --backend torch",
-        "posenc train reverse --backend jax --position \"Rotary(head_dim=16, layout='half')\"",
+        'posenc train reverse --backend jax --position "Alibi(num_heads=4)"',
     ),
     statuses={0: "it reaches its target", 1: "it misses its target", 2: CANNOT_RUN},
 )

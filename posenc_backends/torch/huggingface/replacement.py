@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -53,7 +54,7 @@ class Kept(NamedTuple):
 
 
 class Replacement:
-    """The result of `replace_rotary`. Its text is a table; as a context manager, it ends with `undo`.
+    """The result of `replace_rotary`. Its text lists what changed; as a context manager, it ends with `undo`.
 
     Attributes:
         replaced: what was replaced, one entry for each module and layer type.
@@ -83,27 +84,23 @@ class Replacement:
         self.undo()
 
     def __str__(self) -> str:
-        lines = (
-            _aligned(
-                [("module", "class", "layers", "largest difference", "encoding")]
-                + [
-                    (*row[:2], row.layers, str(row.difference or "unknown: on the meta device"), shown(row.encoding))
-                    for row in self.replaced
-                ]
-            )
-            if self.replaced
-            else ["No module was replaced."]
-        )
+        lines = [] if self.replaced else ["No module was replaced."]
+        for row in self.replaced:
+            lines += _wrapped(f"{row.name} ({row.class_name}), {row.layers}:")
+            lines += _wrapped(f"largest difference {row.difference or 'unknown: on the meta device'}", indent=2)
+            lines += _wrapped(repr(row.encoding), indent=2)[:3]  # a list of factors goes on
         if self.kept:
-            lines += ["", *_aligned([("not replaced", "class", "because"), *self.kept])]
+            lines += ["not replaced:"]
+        for module in self.kept:
+            lines += _wrapped(f"{module.name} ({module.class_name}): {module.reason}", indent=2)
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def _wrapped(text: str, indent: int = 0) -> list[str]:
+    """Return the lines of a text in 80 columns."""
+    return wrap(text, 80, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2))
 
 
 def replace_rotary(
