@@ -1,5 +1,6 @@
 """How Sphinx builds these pages: `nox -s docs`."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from figures import Drawn
 from formulas import displayed, inline
 from heads import describe, lead_to_notebooks
 from interactive import Interactive
+from keywords import add_keywords
 from languages import Elsewhere, lead_elsewhere, others, show_contents
 from mistakes import mistakes
 from notebooks import write_notebooks
@@ -39,10 +41,14 @@ html_title = "posenc"
 html_logo = "_static/logo.svg"
 html_favicon = "_static/favicon.svg"
 html_show_copyright = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b6673", "color-brand-content": "#0b6673"},
     "dark_css_variables": {"color-brand-primary": "#5cc8d7", "color-brand-content": "#5cc8d7"},
 }
+html_baseurl = os.environ.get("POSENC_PAGES", "")
+if repository := os.environ.get("POSENC_REPOSITORY"):
+    html_theme_options |= {"source_repository": repository, "source_branch": "main", "source_directory": "docs/"}
 numfig = True
 default_role = "code"
 exclude_patterns = ["_build", "_drawn"]
@@ -70,10 +76,13 @@ def setup(app):
     app.add_directive("functions", Functions)
     app.add_directive("commands", Commands)
     app.connect("autodoc-process-signature", plain_signature)
+    app.connect("doctree-read", add_keywords)
     app.connect("html-page-context", lead_elsewhere)
     app.add_directive("drawn", Drawn)
     app.add_directive("interactive", Interactive)
     app.connect("html-page-context", describe)
+    if repository:
+        app.connect("source-read", name_owner)
     app.connect("html-page-context", lead_to_notebooks)
     if app.tags.has("translated"):
         app.add_post_transform(Elsewhere)
@@ -81,6 +90,11 @@ def setup(app):
     else:
         app.connect("builder-inited", lambda app: write_drawn())
         app.connect("build-finished", lambda app, _: write_notebooks(Path(app.outdir, "notebooks")))
+
+
+def name_owner(app, page, source):
+    """Write the address of the repository, which whoever hosts it gives, into a page."""
+    source[0] = source[0].replace("https://github.com/OWNER/posenc", repository)
 
 
 def write_drawn():
