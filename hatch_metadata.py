@@ -2,7 +2,8 @@
 
 `POSENC_REPOSITORY` is the web address of the repository, such as https://github.com/OWNER/posenc. With it, the package
 has links to the repository, and its readme shows pictures and links outside the repository as well. Without it, the
-readme is the file as it is, and the package has no links.
+readme is the file as it is, and the package has no links. `POSENC_PAGES` is the web address of the pages, if they are
+published.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 VARIABLE = "POSENC_REPOSITORY"
+PLACEHOLDER = "https://github.com/OWNER/posenc"  # in the line of the readme that clones
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?!https?:|#)(?P<path>[^)\s]+)\)")
 
 
@@ -26,12 +28,12 @@ class CompleteMetadata(MetadataHookInterface):
         metadata["urls"] = {}
         if address := os.environ.get(VARIABLE, "").rstrip("/"):
             if not re.fullmatch(r"https://[^\s/]+/[^\s/]+/[^\s/]+", address):
-                raise ValueError(f"`{VARIABLE}` must be like https://github.com/OWNER/posenc, got {address!r}.")
+                raise ValueError(f"`{VARIABLE}` must be like {PLACEHOLDER}, got {address!r}.")
             release = f"v{metadata['version']}"
-            text = LINK.sub(lambda found: _outside(found, address, release), text)
+            text = LINK.sub(lambda found: _outside(found, address, release), text.replace(PLACEHOLDER, address))
             metadata["urls"] = {
                 "Repository": address,
-                "Documentation": f"{address}/tree/{release}/docs",
+                "Documentation": os.environ.get("POSENC_PAGES") or f"{address}/tree/{release}/docs",
                 "Changelog": f"{address}/blob/{release}/CHANGELOG.md",
                 "Issues": f"{address}/issues",
             }

@@ -130,6 +130,7 @@ def lint(session: nox.Session) -> None:
     session.run("codespell")
     session.run("python", "-m", "tests.prose")
     for schema, file in (
+        ("github-workflows", ".github/workflows/pages.yml"),
         ("github-workflows", ".github/workflows/publish.yml"),
         ("github-workflows", ".github/workflows/tests.yml"),
         ("citation-file-format", "CITATION.cff"),

@@ -42,6 +42,7 @@ def test_the_index_page_has_no_relative_link_or_picture():
     assert pictures == [f"{REPOSITORY}/raw/{release}/{to}" for to in drawn] != []
     assert all((ROOT / to.partition("#")[0]).exists() for to in [*relative, *drawn] if not to.startswith("http"))
     assert made["urls"]["Repository"] == REPOSITORY
+    assert f"git clone {REPOSITORY} && cd posenc" in made["readme"]["text"]
     assert all(address.startswith(REPOSITORY) for address in made["urls"].values())
 
 

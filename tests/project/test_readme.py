@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from posenc_core import __version__
+
 ROOT = Path(__file__).parents[2]
 ENGLISH, CHINESE = ((ROOT / name).read_text("utf-8") for name in ("README.md", "README.zh.md"))
 BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -25,3 +27,22 @@ def test_both_have_the_same(part):
 def test_each_leads_to_the_other():
     assert "](README.zh.md)" in "".join(ENGLISH.splitlines()[:4])
     assert "](README.md)" in "".join(CHINESE.splitlines()[:4])
+
+
+@pytest.mark.parametrize("section", ["Why posenc", "Compared with other libraries"])
+def test_the_front_page_says_the_same(section):
+    """In Chinese too: its catalogue has the words of the Chinese README."""
+    heading = f"\n## {section}\n"
+    english = ENGLISH.partition(heading)[2].partition("\n## ")[0].strip().replace("](docs/", "](")
+    assert f"{heading}\n{english}\n" in (ROOT / "docs" / "index.md").read_text("utf-8")
+    number = re.findall(r"^## .*", BLOCK.sub("", ENGLISH), re.MULTILINE).index(f"## {section}")
+    chinese = re.split(r"^## .*\n", BLOCK.sub("", CHINESE), flags=re.MULTILINE)[number + 1]
+    cells = re.split(r"\s*\|\s*|\n", re.sub(r"\n  ", " ", chinese).replace("](docs/", "]("))
+    catalogue = (ROOT / "docs/locale/zh_CN/LC_MESSAGES/index.po").read_text("utf-8")
+    for cell in (cell.removeprefix("* ") for cell in cells):
+        assert set(cell) <= {"-"} or f'msgstr "{cell}"' in catalogue, cell
+
+
+def test_both_name_the_version():
+    assert f"\nVersion {__version__} (alpha" in ENGLISH
+    assert f"\n版本 {__version__}（alpha" in CHINESE
