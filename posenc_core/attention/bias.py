@@ -22,7 +22,7 @@ from .._array_api.checks import (
     check_rows,
 )
 from .._array_api.namespace import Array, distance, namespace_of, paired
-from ..tables._fixed_point import VALUE_BITS, VALUE_ERROR, high_precision, nearest_float32
+from ..tables._fixed_point import high_precision, nearest_float32
 from ..tables.cosine_sums import cosine_sums
 from ..tables.frequencies import geometric
 
@@ -68,10 +68,8 @@ def alibi_slopes_checked(num_heads: int, order: SlopeOrder, max_bias: float) -> 
 
 
 def _power_of_two(exponent: Fraction) -> np.float32:
-    with high_precision():
-        power = Decimal(2) ** (Decimal(exponent.numerator) / exponent.denominator)
-        error = 0 if exponent.denominator == 1 else VALUE_ERROR  # of what is whole and lies between two numbers, none
-        return nearest_float32(round(power * 2**VALUE_BITS), error=error)
+    with high_precision():  # enough for all that float32 tells from 0, which has powers of two down to 2**-150
+        return nearest_float32(Fraction(Decimal(2) ** (Decimal(exponent.numerator) / exponent.denominator)))
 
 
 def sandwich_sums(max_distance: int, *, dim: int = 128, base: float = 10000) -> npt.NDArray[np.float32]:

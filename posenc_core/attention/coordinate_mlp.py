@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_integer
 from .._array_api.namespace import Array, namespace_of
-from ..tables._fixed_point import VALUE_BITS, high_precision, nearest_float32
+from ..tables._fixed_point import high_precision, nearest_float32
 from .buckets import check_window
 from .forgetting_gates import sigmoid
 
@@ -44,7 +45,7 @@ def log_coordinates_checked(size: int, trained_size: int) -> npt.NDArray[np.floa
     with high_precision(50):
         third = 1 / (3 * Decimal(2).ln())
         logarithms = [(1 + Decimal(8 * offset) / last).ln() * third if last else Decimal(0) for offset in range(size)]
-        away = [nearest_float32(round(x * 2**VALUE_BITS), error=2**40 if x else 0) for x in logarithms]
+        away = [nearest_float32(Fraction(x)) for x in logarithms]
     return np.array([*(-x for x in away[:0:-1]), *away], np.float32)
 
 

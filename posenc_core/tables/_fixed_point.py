@@ -43,6 +43,7 @@ class TurnFractions(NamedTuple):
     high: npt.NDArray[np.uint64]  # the 64 bits after the point
     low: npt.NDArray[np.int64]  # the 32 bits after those
     radians: Float64s  # radians per position, rounded once
+    decimals: Frequencies  # radians per position
 
 
 def turns_of(frequencies: Frequencies) -> TurnFractions:
@@ -54,6 +55,7 @@ def turns_of(frequencies: Frequencies) -> TurnFractions:
         np.array([(turn >> 192) % 2**64 for turn in exact], np.uint64),
         np.array([(turn >> 160) % 2**32 for turn in exact], np.int64),
         np.array([float(frequency) for frequency in frequencies], np.float64),
+        frequencies,
     )
 
 
@@ -96,35 +98,35 @@ def exact_cos_sin(position: float, turn: int) -> tuple[int, int]:
     return ((cos, sin), (-sin, cos), (-cos, -sin), (sin, -cos))[quarter % 4]
 
 
-def exact_angle(position: float, turn: int) -> int:
-    """Compute `position` × `turn` minus whole turns, from -π to π, in units of 2**-200; the error is below 2**20."""
-    numerator, denominator = position.as_integer_ratio()
-    angle = (numerator * turn // denominator + 2 ** (TURN_BITS - 1)) % 2**TURN_BITS - 2 ** (TURN_BITS - 1)
-    return angle * _RADIANS_PER_TURN >> (2 * TURN_BITS - VALUE_BITS)
+def cos_sin_to_bits(angle: Fraction, bits: int) -> tuple[int, int]:
+    """Compute cosine and sine of an angle in radians in units of 2**-bits, with an error below 2 units.
+
+    The angle is halved until it is below 2**-8; each doubling of angle and error is one square of a complex number.
+    """
+    halvings = max(angle.numerator.bit_length() - angle.denominator.bit_length() + 9, 0)
+    unit = bits + halvings + 16
+    sin = _sine((angle.numerator << bits + 16) // angle.denominator, unit)
+    cos = math.isqrt(4**unit - sin * sin)
+    for _ in range(halvings):
+        cos, sin = (cos * cos - sin * sin) >> unit, (cos * sin) >> (unit - 1)
+    return cos >> (unit - bits), sin >> (unit - bits)
 
 
-def _sine(radians: int) -> int:
-    """Sum the Taylor series of the sine, in units of 2**-200."""
-    square = radians * radians >> VALUE_BITS
+def _sine(radians: int, bits: int = VALUE_BITS) -> int:
+    """Sum the Taylor series of the sine, in units of 2**-bits."""
+    square = radians * radians >> bits
     total, order, term = 0, 1, radians
     while term not in (0, -1):  # a right shift rounds negative terms to -1, never to 0
         total += term
         order += 2
-        term = -(term * square >> VALUE_BITS) // (order * (order - 1))
+        term = -(term * square >> bits) // (order * (order - 1))
     return total
 
 
-def nearest_float32(value: int, *, error: int = VALUE_ERROR) -> np.float32:
-    """Round `value` × 2**-200, known up to `error`, once to float32; if it is exact, a tie goes to the even number.
-
-    Raises:
-        ArithmeticError: if the error does not decide between two float32 numbers.
-    """
-    size = abs(value)
-    shift = max(size.bit_length() - 24, VALUE_BITS - 149)  # a float32 has no bits below 2**-149
-    half = 1 << (shift - 1)
-    rounded, rest = divmod(size, 2 * half)
-    if abs(rest - half) < error:
-        raise ArithmeticError(f"{value} * 2**-{VALUE_BITS} lies between two float32 numbers.")
-    rounded += rest > half or (rest == half and rounded % 2 == 1)
-    return np.float32(math.copysign(math.ldexp(rounded, shift - VALUE_BITS), value))
+def nearest_float32(number: Fraction) -> np.float32:
+    """Round a number once to float32; a tie goes to the even number."""
+    size, divisor = abs(number.numerator), number.denominator
+    unit = max(math.frexp(size / divisor)[1] - 24, -149)  # a float32 has no bits below 2**-149
+    rounded, rest = divmod(size << max(-unit, 0), divisor << max(unit, 0))
+    rounded += 2 * rest + rounded % 2 > divisor << max(unit, 0)
+    return np.float32(math.copysign(math.ldexp(rounded, unit), number))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 
-from ._fixed_point import VALUE_ERROR, Frequencies, exact_cos_sin, nearest_float32, turns_of, wrapped_angles
-from ._rounding import Table, round_or_recompute, rows_at_a_time
+from ._fixed_point import Frequencies, cos_sin_to_bits, turns_of, wrapped_angles
+from ._rounding import Table, round_once, round_or_recompute, rows_at_a_time
 
 _BLOCK = 2**14  # cosines: float64 temporaries of this size fit into the second-level cache
 
@@ -35,8 +37,8 @@ def cosine_sums(distances: npt.NDArray[np.int64], frequencies: Frequencies) -> T
         errors = (sizes * 2.0**-51 + floor + 2.0**-51).sum(axis=-1) + count**2 * 2.0**-53
 
         def exact(row: int, _: int, block: npt.NDArray[np.int64] = block) -> np.float32:
-            total = sum(exact_cos_sin(float(block[row]), turn)[0] for turn in turns.exact)
-            return nearest_float32(total, error=count * VALUE_ERROR)
+            exact_angles = [int(block[row]) * Fraction(frequency) for frequency in frequencies]
+            return round_once(lambda bits: (sum(cos_sin_to_bits(each, bits)[0] for each in exact_angles), 2 * count))
 
         round_or_recompute(sums[first : first + step], np.cos(angles).sum(axis=-1)[:, None], errors[:, None], exact)
     return sums.ravel()

@@ -17,8 +17,18 @@ import numpy.typing as npt
 
 from .._array_api.checks import check_decimals, check_rank, host_array, shown
 from ..positions.sequences import from_array
-from ._fixed_point import TURN_BITS, VALUE_BITS, Float64s, Frequencies, exact_cos_sin, high_precision, nearest_float32
-from ._rounding import Table, round_or_recompute, rows_at_a_time
+from ._fixed_point import (
+    TURN_BITS,
+    TWO_PI,
+    VALUE_BITS,
+    Float64s,
+    Frequencies,
+    cos_sin_to_bits,
+    exact_cos_sin,
+    high_precision,
+    nearest_float32,
+)
+from ._rounding import Table, round_once, round_or_recompute, rows_at_a_time
 from .sincos import DType, check_dtype
 
 MOST_TURNS = 2**64  # per position: products with positions are exact fractions of few bits
@@ -93,14 +103,26 @@ def _exact(
     """Return the function that computes an entry of the cosine (0) or the sine (1) by big integers."""
 
     def entry(row: int, column: int) -> np.float32:
-        with high_precision():
-            return nearest_float32(int(_cos_sin(positions[:, row], turns[:, column])[function_index] * factors[column]))
+        turn, factor = _turn(positions[:, row], turns[:, column]), Fraction(factors[column])
+        if (4 * turn).denominator == 1:  # all other binary fractions of a turn have irrational cosines and sines
+            return nearest_float32((1, 0, -1, 0)[int(4 * turn) - function_index & 3] * factor)
+        angle = (turn - round(turn)) * Fraction(TWO_PI)
+
+        def value(bits: int) -> tuple[int, int]:
+            units = cos_sin_to_bits(angle, bits)[function_index]
+            return int(units * factor), 3 * int(abs(factor) + 1)
+
+        return round_once(value)
 
     return entry
 
 
+def _turn(position: Float64s, turns: Float64s) -> Fraction:
+    """Return the angle of one position, `(axes,)`, from 0 up to but not including 1 turn."""
+    pairs = zip(position.tolist(), turns.tolist(), strict=True)
+    return sum((Fraction(number) * Fraction(turn) for number, turn in pairs), Fraction(0)) % 1
+
+
 def _cos_sin(position: Float64s, turns: Float64s) -> tuple[int, int]:
     """Return cosine and sine of one position, `(axes,)`, in units of 2**-200."""
-    pairs = zip(position.tolist(), turns.tolist(), strict=True)
-    angle = sum((Fraction(number) * Fraction(turn) for number, turn in pairs), Fraction(0)) % 1
-    return exact_cos_sin(1, int(angle * 2**TURN_BITS))
+    return exact_cos_sin(1, int(_turn(position, turns) * 2**TURN_BITS))

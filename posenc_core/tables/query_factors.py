@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ._fixed_point import VALUE_BITS, VALUE_ERROR, Float64s, high_precision, nearest_float32
-from ._rounding import Table, round_or_recompute
+from ._fixed_point import Float64s, high_precision
+from ._rounding import Table, round_once, round_or_recompute
 from .sincos import DType
 
 Growth: TypeAlias = Literal["steps", "log", "power"]
@@ -65,8 +65,7 @@ def logarithms(counts: npt.NDArray[np.int64], dtype: DType = np.float32) -> Tabl
     rounded = np.empty_like(values[:, None], np.float32)
 
     def exact(row: int, _: int) -> np.float32:
-        with high_precision():
-            return nearest_float32(int(Decimal(int(given[row])).ln() * 2**VALUE_BITS), error=VALUE_ERROR)
+        return _round_once(lambda: Decimal(int(given[row])).ln())
 
     round_or_recompute(rounded, values[:, None], np.ldexp(values, -48)[:, None], exact)
     return rounded.reshape(counts.shape)
@@ -94,12 +93,23 @@ _IN_FLOAT64: dict[str, Callable[[Any, int, Any], tuple[Float64s, float]]] = {
 
 def _exact(count: int, growth: str, length: int, scale: float | None) -> np.float32:
     """Compute one factor by decimals, rounded once; `count` is the number of the step for `"steps"`."""
-    with high_precision():
+
+    def factor() -> Decimal:
         if growth == "power":
-            value = (1 + Decimal(count) / length) ** Decimal(scale or 0)
-        elif growth == "steps":
-            value = 1 + Decimal(scale or 0) * Decimal(1 + count).ln()
-        else:
-            rate = 1 / Decimal(length).ln() if scale is None else Decimal(scale)
-            value = 1 + rate * max(Decimal(count) / length, Decimal(1)).ln()
-        return nearest_float32(int(value * 2**VALUE_BITS), error=VALUE_ERROR)
+            return (1 + Decimal(count) / length) ** Decimal(scale or 0)
+        if growth == "steps":
+            return 1 + Decimal(scale or 0) * Decimal(1 + count).ln()
+        rate = 1 / Decimal(length).ln() if scale is None else Decimal(scale)
+        return 1 + rate * max(Decimal(count) / length, Decimal(1)).ln()
+
+    return _round_once(factor)
+
+
+def _round_once(value: Callable[[], Decimal]) -> np.float32:
+    """Round once what decimals of any precision compute; none of these lies between two float32 numbers."""
+
+    def to_bits(bits: int) -> tuple[int, int]:
+        with high_precision(bits // 3 + 40):
+            return int(value() * 2**bits), 2
+
+    return round_once(to_bits)

@@ -8,6 +8,7 @@ the entry (Ziv's test); the few other entries are computed by big integers, and 
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from .._array_api.checks import check_decimals, check_rank, check_type, shown
 from ..positions.sequences import from_array
 from ._angle_addition import are_consecutive, block_length, bounds_at_steps, write_consecutive
-from ._fixed_point import VALUE_BITS, Float64s, Frequencies, high_precision, nearest_float32, turns_of, wrapped_angles
+from ._fixed_point import Float64s, Frequencies, nearest_float32, turns_of, wrapped_angles
 from ._float64 import write_float64
 from ._rounding import Envelope, Positions, Table, TableSpec, float_factors, growth, round_or_recompute, rows_at_a_time
 
@@ -102,8 +103,7 @@ def cos_sin_of_float32(
 
 def angles_of_float32(positions: Positions, frequencies: Frequencies) -> Table:
     """Compute the product of positions and frequencies, all three rounded to float32: `(..., length, pairs)`."""
-    with high_precision():
-        rounded = [nearest_float32(int(frequency * 2**VALUE_BITS), error=0) for frequency in frequencies]
+    rounded = [nearest_float32(Fraction(frequency)) for frequency in frequencies]
     return positions.astype(np.float32)[..., None] * np.array(rounded, np.float32)
 
 

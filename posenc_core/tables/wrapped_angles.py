@@ -5,9 +5,11 @@ For programs that are given angles and compute cosine and sine themselves.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
-from ._fixed_point import VALUE_ERROR, Frequencies, exact_angle, nearest_float32, turns_of, wrapped_angles
+from ._fixed_point import TWO_PI, Frequencies, nearest_float32, turns_of, wrapped_angles
 from ._rounding import Positions, Table, round_or_recompute, rows_at_a_time
 
 _BLOCK = 2**14  # entries: float64 temporaries of this size fit into the second-level cache
@@ -32,14 +34,15 @@ def angles_in_turn(positions: Positions, frequencies: Frequencies) -> Table:
            [-0.8939689]], dtype=float32)
     """
     turns, step = turns_of(frequencies), rows_at_a_time(_BLOCK, len(frequencies))
+    turn = Fraction(TWO_PI)
     angles = np.empty((len(positions), len(frequencies)), np.float32)
     for first in range(0, len(positions), step):
         block = positions[first : first + step]
         value, sizes, floor = wrapped_angles(block[:, None], turns)
 
         def exact(row: int, column: int, block: Positions = block) -> np.float32:
-            angle = exact_angle(block[row].item(), turns.exact[column])
-            return nearest_float32(angle, error=VALUE_ERROR if angle else 0)
+            angle = Fraction(block[row].item()) * Fraction(frequencies[column])
+            return nearest_float32(angle - round(angle / turn) * turn)
 
         round_or_recompute(angles[first : first + step], value, sizes * 2.0**-51 + floor, exact)
     return angles

@@ -15,7 +15,7 @@ import pytest
 from posenc_core.tables import _angle_addition, _rounding, cosine_sums, multi_axis, query_factors, sincos
 from posenc_core.tables import wrapped_angles as wrapped
 from posenc_core.tables._angle_addition import CosSinBounds
-from posenc_core.tables._fixed_point import exact_angle, exact_cos_sin, nearest_float32, turns_of, wrapped_angles
+from posenc_core.tables._fixed_point import cos_sin_to_bits, exact_cos_sin, nearest_float32, turns_of, wrapped_angles
 from posenc_core.tables.frequencies import chosen, geometric
 
 MP = mpmath.mp.clone()
@@ -38,26 +38,23 @@ def test_big_integers_are_within_their_bound(position):
     """In units of 2**-200, below 2**20, in all eighths of a turn."""
     frequencies = geometric(16, base=100) + chosen([0.0, 3.0, 100.0])
     for turn, frequency in zip(turns_of(frequencies).exact, frequencies, strict=True):
-        for found, true in zip(exact_cos_sin(position, turn), true_cos_sin(position, frequency), strict=True):
-            assert abs(found - true * 2**200) < 2**20
-        angle = mpf(position) * mpf(frequency)
-        turned = angle - 2 * MP.pi * MP.nint(angle / (2 * MP.pi))
-        assert abs(exact_angle(position, turn) - turned * 2**200) < 2**20
-        assert abs(exact_angle(position, turn)) <= MP.pi * 2**200
+        true = [number * 2**200 for number in true_cos_sin(position, frequency)]
+        assert np.abs(np.subtract(exact_cos_sin(position, turn), true)).max() < 2**20
+        assert np.abs(np.subtract(cos_sin_to_bits(Fraction(position) * Fraction(frequency), 200), true)).max() < 2
 
 
-def test_an_entry_is_rounded_unless_its_error_leaves_two_numbers():
-    """A unit is 2**-200; half an ulp of 1 is 2**-24, and that of subnormal numbers 2**-150."""
-    for size, ulp, even in ((1 << 200, 1 << 177, 1.0), (1 << 74, 1 << 51, 2.0**-126), (0, 1 << 51, 0.0)):
-        tie, after = size + ulp // 2, np.nextafter(np.float32(even), np.float32(2))
-        for sign in (1, -1):
-            assert nearest_float32(sign * (tie - 9), error=9) == sign * np.float32(even)
-            assert nearest_float32(sign * (tie + 9), error=9) == sign * after
-            assert nearest_float32(sign * tie, error=0) == sign * np.float32(even)
-            assert nearest_float32(sign * (tie + ulp), error=0) == sign * np.nextafter(after, np.float32(2))
-            for near in (tie - 8, tie, tie + 8):
-                with pytest.raises(ArithmeticError, match="between two float32"):
-                    nearest_float32(sign * near, error=9)
+def test_a_number_is_rounded_once_and_a_tie_to_the_even_number():
+    """Half an ulp of 1 is 2**-24, and that of subnormal numbers 2**-150."""
+    for even, half in ((1, Fraction(1, 2**24)), (Fraction(1, 2**126), Fraction(1, 2**150)), (0, Fraction(1, 2**150))):
+        first, second = float(even), np.nextafter(np.float32(even), np.float32(2))
+        third = np.nextafter(second, np.float32(2))
+        for sign, near in product((1, -1), (Fraction(1, 2**1200), Fraction(1, 2**200))):
+            for number, nearest in (
+                (even + half - near, first), (even + half, first), (even + half + near, second),
+                (even + 3 * half - near, second), (even + 3 * half, third), (even + 3 * half + near, third),
+            ):  # fmt: skip
+                found = nearest_float32(sign * number)
+                assert (found, np.signbit(found)) == (sign * np.float32(nearest), sign < 0)
 
 
 def entries(module, monkeypatch, make):
@@ -342,11 +339,12 @@ def test_the_bound_of_an_angle_in_float32_is_what_it_may_be_off(size, floor, mon
 
 @pytest.mark.parametrize("rate", ["0", "3", "-3"])
 def test_the_error_of_big_integers_grows_as_the_envelope_does(rate, monkeypatch):
-    """An entry of cosine and sine is off by `VALUE_ERROR`, times what it is multiplied by."""
-    errors, rate, factors = [], sincos.Decimal(rate), (sincos.Decimal("2.5"),)
-    monkeypatch.setattr(_rounding, "nearest_float32", lambda number, error: errors.append(error) or np.float32(0))
+    """An entry of cosine and sine is off by what its parts are, times what it is multiplied by."""
+    made, rate, factors = [], sincos.Decimal(rate), (sincos.Decimal("2.5"),)
+    monkeypatch.setattr(_rounding, "round_once", made.append)
     envelope, turns = sincos.Envelope((rate,)), turns_of((sincos.Decimal(1),))
-    spec = sincos.TableSpec(np.array([2]), None, None, turns, factors, envelope)
-    spec.exact(0, 0, 0)
-    grown = 2.5 * float((2 * rate).exp())
-    assert _rounding.VALUE_ERROR * grown <= errors[0] <= _rounding.VALUE_ERROR * (grown + 1)
+    sincos.TableSpec(np.array([2]), None, None, turns, factors, envelope).exact(0, 0, 0)
+    value, error = made[0](200)
+    grown = mpf("2.5") * MP.exp(2 * int(rate))
+    assert abs(value - grown * MP.cos(2) * 2**200) <= error
+    assert _rounding.VALUE_ERROR * grown <= error <= _rounding.VALUE_ERROR * (grown + 1)

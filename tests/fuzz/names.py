@@ -31,6 +31,7 @@ from ..core.gguf_writer import gguf_bytes
 from ..core.test_hostile_arguments import CALLS, called
 from ..core.test_hostile_documented import CALLS as DOCUMENTED
 from ..hostile import VALUES, complaint
+from .ties import rounded
 
 FUNCTIONS = {
     call.__name__: (call, valid)
@@ -234,7 +235,7 @@ def names_of(backend):
         safetensors,
         shards,
     )
-    tools = (array, used, explorer, update, link, *readers)
+    tools = (array, used, explorer, update, link, rounded, *readers)
     return {
         **kinds, **{each.__name__: each for each in tools}, "CONFIG": CONFIG, "nan": math.nan, "inf": math.inf,
         "V": VALUES, "F": framework.arrays, "function": framework.function, "layer": framework.layer,

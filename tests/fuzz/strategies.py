@@ -170,8 +170,24 @@ def requests(backend):
     )  # fmt: skip
 
 
+def ties(backend):
+    """Return tables with entries that lie at or near the middle of two float32 numbers: of numbers of few bits."""
+    few = st.builds(lambda bits, power: (2 * bits + 1) * 2.0**power, st.integers(2**23, 2**24), st.integers(-1073, 3))
+    positions = st.lists(st.one_of(st.just(0), st.integers(-9, 9), few, few.map(lambda each: -each)), max_size=2)
+    factors = st.sampled_from((0, 1, 3, 2**23 + 1)).map(
+        lambda ulps: f"AttentionFactor(attention_factor={1 + ulps / 2**24})"
+    )
+    widths, bases = st.sampled_from((2, 4, 10, 20)), st.sampled_from((1, 4.0, 1e4))
+    plain = st.builds("Rotary(head_dim={}, layout='half', base={}, scaling={})".format, widths, bases, factors)
+    decaying = st.builds(
+        "XPos(head_dim={}, layout='half', center={}, scale_base={}, scaling={})".format,
+        widths, st.sampled_from((0, 1, -7, 24, 2048, 0.75)), st.sampled_from((1, 16, 512, 0.5, 1e-3)), factors,
+    )  # fmt: skip
+    return st.builds("rounded({}, {})".format, st.one_of(plain, decaying), positions)
+
+
 AREAS = {
     "constructors": constructors, "functions": functions, "layers": layers, "texts": texts, "configs": configs,
-    "files": files, "requests": requests,
+    "files": files, "requests": requests, "ties": ties,
 }  # fmt: skip
 OF_FRAMEWORKS = ("functions", "layers")  # the others run no framework

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,6 @@ import numpy.typing as npt
 from ..._array_api.checks import check_number, shown
 from ..._array_api.namespace import Array
 from ...positions.sequences import LIMIT
-from ...tables._fixed_point import high_precision
 from ...tables.sincos import LARGEST_EXPONENT, DType, Envelope, cos_sin
 from ..base import Tables, Tabular
 from .rotary import Rotary
@@ -96,15 +96,8 @@ class XPos(Rotary):
                 f"`positions` must lie within {int(self.reach)} of `center` {self.center}, "
                 f"got one {farthest:g} away; a larger `scale_base` reaches farther."
             )
-        with high_precision():
-            envelope = Envelope(tuple(sign * rate for rate in self._rates()), self.center)
+        pairs = Fraction(self.rotary_channels, 2)
+        bases = tuple((i / pairs + Fraction(2, 5)) / Fraction(7, 5) for i in range(self.rotary_channels // 2))
+        envelope = Envelope.of_powers(bases, span=sign * self.scale_base, center=self.center)
         cos, sin = cos_sin(positions, self._frequencies(), factor=self._factors()[0], envelope=envelope, dtype=dtype)
         return cos, -sin if self.direction == "inverse" else sin
-
-    def _rates(self) -> tuple[Decimal, ...]:
-        """Return the logarithm of the factor of each pair of a query per position."""
-        with high_precision():
-            base, pairs = Decimal(self.scale_base), Decimal(self.rotary_channels) / 2
-            return tuple(
-                ((i / pairs + Decimal("0.4")) / Decimal("1.4")).ln() / base for i in range(self.rotary_channels // 2)
-            )
