@@ -152,4 +152,4 @@ class Session:
         name = getattr(self.checked.function, "__name__", "function")
         is_slow = self.framework.compiles_each_shape or self.framework is FRAMEWORK
         smallest = shrink(answer.call, self.caller, fails, most=FEW_CALLS if is_slow else MOST_CALLS)
-        return program_of(smallest, name if name.isidentifier() else "function")
+        return program_of(smallest, name if name.isidentifier() else "function", self.framework.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,49 @@ from .sample_calls import Caller, TestCall
 MOST_CALLS = 60
 FEW_CALLS = 12  # where a call takes long: that of a program, and one that compiles for its shape
 SMALLEST: dict[str, Any] = {"batch": 1, "heads": (1, 1), "is_strided": False}
+
+
+class Code(NamedTuple):
+    """How the code of a framework makes arrays.
+
+    Attributes:
+        imports: its lines.
+        tokens: of numbers of NumPy and a dtype.
+        positions: of a list.
+        arange: of the first position and the end.
+        integers: the dtype of positions, where it must be given.
+    """
+
+    imports: tuple[str, ...]
+    tokens: str
+    positions: str
+    arange: str
+    integers: str = "int64"
+
+
+CODE = {
+    "numpy": Code(("import numpy as np",), '{}.astype("{dtype}")', "np.array({})", "np.arange({})"),
+    "torch": Code(("import torch",), "torch.tensor({}, dtype=torch.{dtype})", "torch.tensor({})", "torch.arange({})"),
+    "jax": Code(("import jax.numpy as jnp",), "jnp.array({}, dtype=jnp.{dtype})", "jnp.array({})", "jnp.arange({})"),
+    "tensorflow": Code(("import tensorflow as tf",), "tf.cast({}, tf.{dtype})", "tf.constant({})", "tf.range({})"),
+    "keras": Code(("from keras import ops",), 'ops.cast({}, "{dtype}")', "ops.convert_to_tensor({})", "ops.arange({})"),
+    "paddle": Code(
+        ("import paddle",), 'paddle.to_tensor({}).astype("{dtype}")', "paddle.to_tensor({})", "paddle.arange({})"
+    ),
+    "mxnet": Code(
+        ("import mxnet as mx", "mx.npx.set_np()"),
+        'mx.np.array({}, dtype="{dtype}")',
+        'mx.np.array({}, dtype="{dtype}")',
+        'mx.np.arange({}, dtype="{dtype}")',
+        integers="int32",
+    ),
+    "mlx": Code(
+        ("import mlx.core as mx",),
+        "mx.array({}, dtype=mx.{dtype})",
+        "mx.array({}, dtype=mx.{dtype})",
+        "mx.arange({}, dtype=mx.{dtype})",
+    ),
+}
 
 
 def shrink(failing: TestCall, caller: Caller, fails: Callable[[TestCall], bool], *, most: int = MOST_CALLS) -> TestCall:
@@ -80,25 +123,28 @@ def _parts(positions: Any) -> Iterator[Any]:
         yield from (positions[:count], positions[-count:])
 
 
-def program_of(call: TestCall, name: str) -> str:
-    """Return Python code in NumPy that makes the arguments of a call and calls the function of this name."""
-    axes, lines = call.expected.encoding.num_axes, ["import numpy as np"]
+def program_of(call: TestCall, name: str, framework: str) -> str:
+    """Return Python code that makes the arguments of a call in a framework and calls the function of this name."""
+    code, axes = CODE.get(framework, CODE["numpy"]), call.expected.encoding.num_axes
+    lines = list(dict.fromkeys(["import numpy as np", *code.imports] if call.tokens else code.imports))
     if call.tokens:
         lines.append(f"draw = np.random.default_rng({call.positions.size // axes}).standard_normal")
     sizes = "" if call.expected.norm is None else " * sizes"
     if sizes:
         lines.append(f"sizes = 2.0 ** -(3 * (np.arange({call.positions.shape[-1]}) % 4))[:, None]")
     names = ("q", "k")[: len(call.tokens)]
+    is_cast = code is not CODE["numpy"] or call.dtype != "bfloat16"
     for array, tokens in zip(names, call.tokens, strict=True):
-        cast = f'.astype("{call.dtype}")' if call.dtype != "bfloat16" else '.astype("float32")  # then in bfloat16'
         drawn = f"(draw({tokens.shape}){sizes})" if sizes else f"draw({tokens.shape})"
-        lines.append(f"{array} = {drawn}{cast}")
-    lines.append(f"{name}({', '.join([*names, *map(_written, call.position_arguments)])})")
+        made = code.tokens.format(drawn, dtype=call.dtype if is_cast else "float32")
+        lines.append(f"{array} = {made}{'' if is_cast else '  # then in bfloat16'}")
+    lines.append(f"{name}({', '.join([*names, *(_written(each, code) for each in call.position_arguments)])})")
     return "\n".join(lines)
 
 
-def _written(positions: Any) -> str:
-    """Return positions as an expression of NumPy."""
+def _written(positions: Any, code: Code) -> str:
+    """Return positions as an expression of a framework."""
+    dtype = "float32" if positions.dtype.kind == "f" else code.integers
     if positions.ndim == 1 and len(positions) > 2 and (np.diff(positions) == 1).all():
-        return f"np.arange({positions[0]}, {positions[-1] + 1})"
-    return f"np.array({positions.tolist()})"
+        return code.arange.format(f"{positions[0]}, {positions[-1] + 1}", dtype=dtype)
+    return code.positions.format(positions.tolist(), dtype=dtype)

@@ -7,6 +7,7 @@ from posenc_backends.check import check
 from posenc_backends.check.frameworks import CheckedFunction, framework_of
 from posenc_backends.check.gradients import gradient_mistakes
 from posenc_backends.check.sample_calls import Caller
+from posenc_backends.check.shrink import program_of
 from posenc_backends.check.signatures import signature_of
 from posenc_core import Alibi, DualChunk, Placed, PoPE, Rotary, Sinusoidal, causal
 from posenc_core._array_api.namespace import namespace_of
@@ -17,6 +18,7 @@ NOT_ASKED = (
     "not asked: calls from two threads, as MXNet's NumPy semantics are those of one thread",
     "not asked: compiled code, as Gluon compiles blocks and no functions",
 )
+ROTARY = Rotary(head_dim=8, layout="half")
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,20 @@ def test_a_mistake_is_named(backend, name, mistake, mutant):
     result = check(mutant(backend), mutant.spec, framework=name)
     assert [found.name for found in result.mistakes] == [mistake], result
     assert result.status == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("positions", [np.array([19]), np.arange(3, 20), np.array([[1, 5], [0, 2]])], ids=str)
+def test_the_printed_call_makes_arrays_of_the_framework(name, positions, dtype):
+    framework, caller = framework_of(name), Caller(ROTARY, signature_of(len, ROTARY, "rotation"), {})
+    if not framework.supports(dtype):
+        pytest.skip(f"{name} has no {dtype}")
+    call, made = caller.call("near", dtype, positions), []
+    exec(program_of(call, "rope", name), {"rope": lambda *given: made.extend(given)})  # noqa: S102
+    wanted = CheckedFunction(len, framework, caller).arguments(call)
+    for array, right in zip(made, wanted, strict=True):
+        assert (type(array), array.dtype) == (type(right), right.dtype)
+        np.testing.assert_array_equal(framework.backend.to_numpy(array), framework.backend.to_numpy(right))
 
 
 def test_a_wrong_gradient_is_named(backend, on, name):
