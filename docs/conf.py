@@ -84,12 +84,13 @@ def setup(app):
     if repository:
         app.connect("source-read", name_owner)
     app.connect("html-page-context", lead_to_notebooks)
-    if app.tags.has("translated"):
+    in_chinese = app.tags.has("translated")
+    app.connect("build-finished", lambda app, _: write_notebooks(Path(app.outdir, "notebooks"), in_chinese=in_chinese))
+    if in_chinese:
         app.add_post_transform(Elsewhere)
         app.connect("doctree-read", show_contents)
     else:
         app.connect("builder-inited", lambda app: write_drawn())
-        app.connect("build-finished", lambda app, _: write_notebooks(Path(app.outdir, "notebooks")))
 
 
 def name_owner(app, page, source):

@@ -60,6 +60,8 @@ def picture(
             draw(figure)
             path = FOLDER / f"{name}-{form}.svg"
             figure.savefig(path, transparent=True, metadata={"Date": None})
+            if form == "light":
+                figure.savefig(FOLDER / f"{name}.png", facecolor="white", dpi=100)  # for notebooks
             if in_chinese:
                 with mpl.rc_context({"svg.fonttype": "none"}):
                     chinese = path.with_suffix(".zh_CN.svg")

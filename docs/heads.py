@@ -28,7 +28,7 @@ VIEWS = {
 }
 WORDS = {
     False: ("Notebook:", "Explorer: run {command}, then open {link}.", "this page's view"),
-    True: ("Notebook（英文）：", "交互界面：运行 {command}，再打开{link}。", "本页的视图"),
+    True: ("Notebook：", "交互界面：运行 {command}，再打开{link}。", "本页的视图"),
 }
 
 
@@ -51,11 +51,9 @@ def lead_to_notebooks(app: Sphinx, page: str, template: str, context: dict[str, 
     folder, _, name = page.partition("/")
     if folder != "tutorial" or name not in VIEWS:
         return
-    in_chinese = app.tags.has("translated")
-    notebook, explorer, view = WORDS[in_chinese]
-    up = "../../" if in_chinese else "../"
+    notebook, explorer, view = WORDS[app.tags.has("translated")]
     links = " · ".join(
-        f'<a href="{up}notebooks/{name}-{key}.ipynb" download>{title}</a>' for key, title in FRAMEWORKS.items()
+        f'<a href="../notebooks/{name}-{key}.ipynb" download>{title}</a>' for key, title in FRAMEWORKS.items()
     )
     address = f"http://127.0.0.1:8050/?{escape(VIEWS[name])}"
     command = "<code>posenc explore</code>"
