@@ -15,6 +15,7 @@ from devices import devices
 from directives import Commands, Functions, Layers, plain_signature
 from drawings import pictures
 from drawn import FOLDER
+from fields import join_names
 from figures import Drawn
 from formulas import displayed, inline
 from heads import describe, lead_to_notebooks
@@ -52,6 +53,7 @@ if repository := os.environ.get("POSENC_REPOSITORY"):
 numfig = True
 default_role = "code"
 exclude_patterns = ["_build", "_drawn"]
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings give shapes, which types do not
 napoleon_use_ivar = True  # autodoc lists the fields of named tuples as well
@@ -77,6 +79,7 @@ def setup(app):
     app.add_directive("commands", Commands)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("doctree-read", add_keywords)
+    app.connect("doctree-read", join_names)
     app.connect("html-page-context", lead_elsewhere)
     app.add_directive("drawn", Drawn)
     app.add_directive("interactive", Interactive)

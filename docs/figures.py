@@ -21,6 +21,7 @@ class Drawn(Figure):
         figure, *others = super().run()
         light = next(figure.findall(image))
         light["classes"].append("only-light")
+        light["loading"] = "lazy"  # so that the one that is not shown is not loaded
         dark = image(**{**light.attributes, "uri": f"/_drawn/{name}-dark.svg", "classes": ["only-dark"]})
         if has_number:
             figure["classes"].append("drawn")

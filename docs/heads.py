@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from docutils.nodes import document, paragraph
+from docutils.nodes import Admonition, document, paragraph
 from notebooks import FRAMEWORKS
 from sphinx.application import Sphinx
 
@@ -37,13 +37,19 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     if (
         doctree is None
         or 'name="description"' in context.get("metatags", "")
-        or (first := next(doctree.findall(paragraph), None)) is None
+        or (first := _first_outside_boxes(doctree)) is None
     ):
         return
     text = " ".join(first.astext().split())
     if len(text) > LONGEST:
         text = text[:LONGEST].rpartition(" ")[0] + " …" if " " in text[:LONGEST] else text[:LONGEST] + "…"
     context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{escape(text)}">\n'
+
+
+def _first_outside_boxes(doctree: document) -> paragraph | None:
+    """Return the first paragraph of a page that is in no admonition: those of the tutorial begin with its time."""
+    boxed = {id(each) for box in doctree.findall(Admonition) for each in box.findall(paragraph)}
+    return next((each for each in doctree.findall(paragraph) if id(each) not in boxed), None)
 
 
 def lead_to_notebooks(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:

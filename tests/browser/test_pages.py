@@ -43,6 +43,36 @@ def test_no_page_of_the_reference_shows_how_a_class_is_made():
         assert not re.search("Alias for field number|&lt;factory&gt;|&lt;function ", text), source.stem
 
 
+@pytest.mark.parametrize("folder", ["", "zh"])
+def test_each_page_has_a_description_of_its_own(folder):
+    """Which a search engine shows."""
+    built = [
+        page
+        for name in ("", "tutorial", "howto", "explanation", "reference")
+        for page in (DOCS / "_build" / folder / name).glob("*.html")
+    ]
+    sources = [
+        page for page in built if (DOCS / page.relative_to(DOCS / "_build" / folder)).with_suffix(".md").exists()
+    ]
+    found = [re.findall(r'<meta name="description" content="(.+?)"', page.read_text("utf-8")) for page in sources]
+    assert len({*map(tuple, found)}) == len(found) > 40
+    assert {*map(len, found)} == {1}
+    assert not any(text.startswith(("Time:", "用时")) for (text,) in found)
+
+
+def test_fields_that_share_a_text_have_their_names_in_one_line():
+    for page in (DOCS / "_build" / "reference").glob("*.html"):
+        assert not re.search(r"<strong>\w+</strong> \(<em>[\w, ]+,</em>\)", page.read_text("utf-8")), page.stem
+
+
+def test_the_picture_of_the_other_scheme_is_not_loaded(opened, pages):
+    page = opened(f"{pages}tutorial/waves.html")
+    page.wait_for_load_state("networkidle")
+    loaded = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert any(name.endswith("-light.svg") for name in loaded)
+    assert not any(name.endswith("-dark.svg") for name in loaded)
+
+
 def test_the_search_says_when_there_is_nothing(opened, pages):
     page = opened(f"{pages}search.html?q=xyzzyx")
     page.get_by_text("did not match any documents").wait_for()
