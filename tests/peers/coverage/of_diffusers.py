@@ -90,7 +90,7 @@ def row(path, name):
 
 
 def _has_config(cls):
-    return issubclass(cls, ConfigMixin) and "register_to_config" in inspect.getsource(cls)
+    return issubclass(cls, ConfigMixin) and hasattr(vars(cls).get("__init__"), "__wrapped__")  # by register_to_config
 
 
 def _defaults(cls):

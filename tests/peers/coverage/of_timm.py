@@ -41,10 +41,9 @@ def classes():
     for name, one in vars(LAYERS).items():
         if inspect.isclass(one) and re.match("Rotary", name):
             yield LAYERS.__name__, name
-    for name in timm.list_models():
-        path = timm.models.model_entrypoint(name).__module__
-        if MENTIONS.search(inspect.getsource(sys.modules[path])):
-            yield path, name
+    paths = {name: timm.models.model_entrypoint(name).__module__ for name in timm.list_models()}
+    rotating = {path for path in {*paths.values()} if MENTIONS.search(inspect.getsource(sys.modules[path]))}
+    yield from ((path, name) for name, path in paths.items() if path in rotating)
 
 
 def classes_by_name():

@@ -1,6 +1,5 @@
 """Rows of transformers: every class of a rotary embedding, found by its name in the sources of the models."""
 
-import ast
 import importlib
 import inspect
 import re
@@ -18,7 +17,7 @@ from posenc_core.huggingface import layer_types, load_rope
 from .attentions import builders_of, rotation_of
 from .rows import VERDICTS, Row, Theirs, difference, shown
 
-NAMES = re.compile(r"(Rotary|Rope|RoPE).*Embed")
+CLASS = re.compile(r"^class (\w*(?:Rotary|Rope|RoPE)\w*Embed\w*)", re.MULTILINE)
 FOLDER = Path(transformers.__file__).parent / "models"
 FIELDS = {  # the least that makes a default config use the class, or its values go together
     "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 5e6}}},
@@ -55,9 +54,8 @@ def rows():
 def classes(folder="*"):
     """Yield the module and the name of each class, or of each in a folder; no model is imported."""
     for file in sorted(FOLDER.glob(f"{folder}/modeling_*.py")):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and NAMES.search(node.name):
-                yield f"transformers.models.{file.parent.name}.{file.stem}", node.name
+        for name in CLASS.findall(file.read_text(encoding="utf-8")):
+            yield f"transformers.models.{file.parent.name}.{file.stem}", name
 
 
 def classes_by_name():
