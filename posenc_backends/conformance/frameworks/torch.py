@@ -58,15 +58,24 @@ def gradient(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, 
 
 
 def compiled(layer: Any) -> Callable[..., Any]:
-    """Return the layer compiled without a fallback, after clearing the compiler's cache."""
-    torch.compiler.reset()
-    return torch.compile(layer, fullgraph=True)
+    """Return the layer compiled without a fallback for calls without gradients, after clearing the compiler's cache."""
+    return _compiled_by("inductor", layer)
 
 
 def traced_graph(layer: Any) -> Callable[..., Any]:
-    """Return the layer compiled without a fallback up to code generation, which takes most of the time."""
+    """Return the layer compiled like `compiled` up to code generation, which takes most of the time."""
+    return _compiled_by("aot_eager", layer)
+
+
+def _compiled_by(compiler: str, layer: Any) -> Callable[..., Any]:
     torch.compiler.reset()
-    return torch.compile(layer, fullgraph=True, backend="aot_eager")
+    call = torch.compile(layer, fullgraph=True, backend=compiler)
+
+    def run(*arrays: Any, **options: Any) -> Any:
+        with torch.no_grad():  # else the graph of gradients by parameters is built as well, which modes check
+            return call(*arrays, **options)
+
+    return run
 
 
 def eval_mode(layer: Any, dtype: str = "float32") -> Any:
