@@ -30,9 +30,13 @@ def normalized(x, rows, weight, *, seq_axis=-2, **options):
 
 @pytest.mark.parametrize("form", expected.FORMS)
 def test_results_are_the_formula_rounded_once(launches, form):
-    """Each layout, in one of the strides, dtypes and orders; the weights in that of the tokens or in float32."""
+    """A third of the layouts, which meet all in three forms, in one of the strides, dtypes and orders.
+
+    The weights have the dtype of the tokens or float32.
+    """
     number = expected.FORMS.index(form)
-    for index, (layout, placement, blocks) in enumerate(expected.PAIRINGS):
+    pairings = [*enumerate(expected.PAIRINGS)][number % 3 :: 3]
+    for index, (layout, placement, blocks) in pairings:
         strides = expected.STRIDES[(index + number) % len(expected.STRIDES)]
         dtype = list(expected.DTYPES)[(index // 2 + number) % 4]
         used = form.replace("of each batch row", "").replace(" of each", "").strip() if strides == "THD" else form
@@ -47,7 +51,7 @@ def test_results_are_the_formula_rounded_once(launches, form):
             assert result.dtype == x.dtype
             right, error = normalized(x, rows, weight, **options), ROUNDING[dtype] + SUMS[dtype]
             torch.testing.assert_close(result.double(), right, rtol=error, atol=8 * SUMS[dtype], equal_nan=True)
-    assert launches == [2] * len(expected.PAIRINGS)
+    assert launches == [2] * len(pairings)
 
 
 @pytest.mark.parametrize("order", ORDERS)
