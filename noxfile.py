@@ -76,11 +76,12 @@ FIRST = {  # in the first environment, and in the others by `slow`: what they te
     "keras": ("precision", "sharing", "state"),
 }
 TABLES = "tests/core/test_tables.py::test_big_tables_have_the_same_bytes_everywhere"  # with any NumPy
-FLOATS = (  # tests of numbers that NumPy computes, which `processors` runs again
+FLOATS = (  # tests of numbers of NumPy that `processors` runs again, and `old_numpy` all of tables
+    TABLES,
     "tests/project/test_howto.py",
     *(f"tests/core/test_{topic}.py" for topic in (
         "check", "check_command", "check_estimates", "check_precision", "check_scores",
-        "curves", "error_bounds", "exact_numbers", "plots", "precision", "recorded_plots", "tables",
+        "curves", "plots", "precision", "recorded_plots",
     )),
 )  # fmt: skip
 CHECKED = ("jax", "keras", "mlx", "mxnet", "paddle")  # where `slow` tests `posenc check`: PyTorch does it each time
@@ -366,12 +367,13 @@ def wheels(session: nox.Session) -> None:
 def old_numpy(session: nox.Session) -> None:
     """Test the core on NumPy 1.26 for the same bytes, as on a processor without AVX2; backend(mxnet) does so on 1.23.5.
 
-    Bad input, configs, files, records, `posenc check` and properties are tested by `core` alone.
+    Bad input, configs, files, records, `posenc check`, properties and the search of `fuzz` are tested by `core` alone.
     """
     install(session, "report", "strict", "safetensors", constraints="old_numpy")
     others = (
         "test_*bad_*", "test_hostile_*", "test_*config*", "test_huggingface*", "test_recorded_*", "test_check*",
-        "test_formats_*", "test_gguf_*", "test_same*", "test_load_*", "test_argument_*", "test_explanation",
+        "test_formats_*", "test_found", "test_gguf_*", "test_same*", "test_load_*", "test_argument_*",
+        "test_explanation",
     )  # fmt: skip
     ignored = [f"--ignore-glob=tests/core/{name}.py" for name in others]
     ignored += ["--ignore=tests/core/properties"]
