@@ -134,6 +134,7 @@ def lint(session: nox.Session) -> None:
         ("github-workflows", ".github/workflows/pages.yml"),
         ("github-workflows", ".github/workflows/publish.yml"),
         ("github-workflows", ".github/workflows/tests.yml"),
+        ("github-workflows", "docs/howto/programs/rope.yml"),
         ("citation-file-format", "CITATION.cff"),
     ):
         session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", file)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -143,6 +144,7 @@ def test_a_framework_that_is_not_installed_gives_status_three(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "check.md"
 TESTS = """
 from mine import model
 
@@ -154,16 +156,16 @@ def test_wrong(conforms): conforms(model.rope, "Rotary(head_dim=64, layout='inte
 def test_the_plugin_tests_in_one_line(tmp_path):
     points = importlib.metadata.entry_points(group="pytest11")
     named = [] if PLUGIN in points.names else ["-p", "posenc_backends.check.pytest_plugin"]
-    (tmp_path / "mine.py").write_text(MODULE)
+    (program,) = re.findall(r"```python\n(# mine\.py.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    with_base = program.replace("positions):", "positions, base):").replace("500000.0", "base")
+    (tmp_path / "mine.py").write_text(MODULE + with_base)
     (tmp_path / "test_mine.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *named, "test_mine.py"]
+    shutil.copy(PAGE.parent / "programs" / "test_rope.py", tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *named, "."]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "1 failed, 3 passed" in done.stdout, done.stdout + done.stderr
     assert "rope does not conform: layout swapped" in done.stdout
     assert "pairs are those of layout 'half'" in done.stdout
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "check.md"
 
 
 def test_the_page_shows_the_output_of_the_command(tmp_path, command):
