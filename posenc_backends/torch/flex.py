@@ -41,9 +41,9 @@ def score_mod(
         queries: for `ShawBias` with `applies_to="keys"`, `TransformerXLBias`, `DebertaBias`, `DecomposedBias` and
             `RelativeLogits`: the queries `(batch, heads, queries, head_dim)`, not rotated or scaled.
         keys: for `TransformerXLBias`, `DebertaBias` and `ForgettingBias`: the keys `(batch, key_heads, keys,
-            head_dim)`, of as many heads as the queries, or of fewer that divide them. With `ForgettingBias`, hide the
-            keys after their query, and no others: each of them has a gate. Gates are sums of all keys, so that their
-            differences have the rounding error of these sums.
+            head_dim)`, of as many heads as the queries, or of fewer that divide them. `ForgettingBias` needs a
+            causal mask and no other: a hidden key before the query still counts, by its gate. Gates are sums of all
+            keys, so that their differences have the rounding error of these sums.
     Raises:
         TypeError: if an encoding has parameters, which only a layer holds; at a call, if its class defines no
             `score_of`.

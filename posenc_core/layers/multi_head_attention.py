@@ -62,8 +62,8 @@ class MultiHeadAttention(Documented):
             In a pair, a scoring encoding that looks at queries and keys sees them before the rotation, and a cache
             has keys that are not rotated yet; where rotary positions have several axes, it counts the tokens.
         num_kv_heads: number of heads of keys and values, if fewer; each serves several neighbouring query heads.
-        query_scale: the factor of queries as a function of their position, which multiplies them after any rotation; of
-            the terms that `position` adds to scores, those that use queries grow with it.
+        query_scale: the factor of queries as a function of their position, applied after any rotation. Terms of
+            `position` that contain the query are scaled as well; biases are not.
         qk_norm: the RMS norm of queries and keys, before or after their rotation. Rotations inside attention, such as
             those of `SelfExtend`, and terms that look at queries and keys use the normalized ones.
         max_len: number of positions in the tables of a rotary encoding and of `query_scale` at the start.

@@ -34,8 +34,8 @@ class RotaryEmbedding(TableLayer):
 
     Args:
         encoding: a rotary encoding.
-        max_len: number of positions in the tables at the start. The default is the length that the encoding is known to
-            be for, its `longest`, within 2,048 and 262,144.
+        max_len: number of positions in the tables at the start. By default the longest length for which the encoding
+            is defined, at least 2,048 and at most 262,144.
         seq_axis: the axis of the sequence in calls that name none; 1 for `(batch, length, heads, head_dim)`.
         auto_expand: whether eager calls beyond `max_len` grow the tables; False raises there, as traced code does.
         native: options of the framework's layer, see `Layer` of the backend.
@@ -209,9 +209,8 @@ class RotaryEmbedding(TableLayer):
             dtype: `"float32"`, `"float16"`, `"bfloat16"`, `"float64"`, or the framework's dtype of that name. The
                 tables are float32, rounded once to a narrower dtype; in float64 they are those of float64 tokens.
             columns: `"pairs"`, one column per pair that rotates; `"channels"`, one column per channel that rotates, in
-                the order of the layout: those of all pairs twice one after the other (half), or each one twice
-                (interleaved). With the placement `"spread"`, channels of the whole head: cosine 1 and sine 0 where
-                nothing rotates.
+                the order of the layout: c₀ … cₙ, c₀ … cₙ (half), or c₀, c₀, c₁, c₁, … (interleaved). With the placement
+                `"spread"`, channels of the whole head: cosine 1 and sine 0 where nothing rotates.
             seq_len: length of the whole sequence, for scalings that depend on it (`DynamicNTK`, `LongRoPE`).
         Returns:
             `(cos, sin)`, each `(..., length, columns)`, on the device of the positions; for an encoding whose keys have

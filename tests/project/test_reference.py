@@ -9,7 +9,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = sorted((DOCS / "reference").glob("*.md"))
 DESCRIBED = sorted(page for folder in ("reference", "howto", "explanation") for page in (DOCS / folder).glob("*.md"))
-FRONT_MATTER = re.compile(r'---\nmyst:\n  html_meta:\n    description: "(.+)"\n---\n# (.+)\n')
+FRONT_MATTER = re.compile(r'---\nmyst:\n  html_meta:\n    description: "(.+)"\n(?:no-search: true\n)?---\n# (.+)\n')
 
 
 def text_of(page):
