@@ -182,7 +182,7 @@ class Candidate:
         """Compute each column at the rounded angle; a column that is not a sine or cosine stays exact."""
         frequencies, (at_zero, at_quarter) = _frequencies(self.encoding), _columns_at_0_and_90_degrees(self.encoding)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            angles = _angles(_by_column(self.encoding, self.positions), frequencies, self.arithmetic)
+            angles = _angles(by_column(self.encoding, self.positions), frequencies, self.arithmetic)
         if not np.isfinite(angles).all():
             raise ValueError("Angles overflow.")
         cos, sin = np.cos(angles), np.sin(angles)
@@ -237,7 +237,7 @@ def keys_have_tables(encoding: Encoding) -> bool:
     return "key_cos" in getattr(encoding, "table_names", ())
 
 
-def _by_column(encoding: Encoding, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def by_column(encoding: Encoding, positions: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the positions that multiply the frequencies: `(..., length, 1)`, or `(..., length, columns)` by axis."""
     if encoding.num_axes == 1 or not isinstance(encoding, RotaryEncoding):
         return positions[..., None]

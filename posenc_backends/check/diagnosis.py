@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,22 @@ class FoundMistake:
         outputs = f" ({' and '.join(self.outputs)})" if self.outputs else ""
         error = f"by {self.error:.3g} ulp" if self.error < SHOULD_BE_ZERO else "where the number is 0"
         return f"{self.name}{outputs}: {self.description}. Off {error}; first {self.start}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mistake in the types of JSON."""
+        return {
+            "name": self.name,
+            "told": self.description,
+            "outputs": self.outputs,
+            "questions": self.calls,
+            "off": finite_or_none(self.error),
+            "start": self.start,
+        }
+
+
+def finite_or_none(number: float) -> float | None:
+    """Return a number that JSON has, or None."""
+    return number if abs(number) < float("inf") else None
 
 
 def found_in(

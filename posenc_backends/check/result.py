@@ -7,7 +7,7 @@ from typing import Any
 
 from posenc_core.encodings import Encoding, QKNorm
 
-from .diagnosis import LIMIT, FoundMistake
+from .diagnosis import LIMIT, FoundMistake, finite_or_none
 from .precision_classes import CLASSES, EXACT, ROUNDED, names_of
 
 CONFORMS, DIFFERS, FAILED, IMPOSSIBLE = range(4)  # exit statuses
@@ -92,28 +92,16 @@ class CheckResult:
             "qk_norm": None if self.qk_norm is None else self.qk_norm.to_dict(),
             "framework": self.framework,
             "form": self.form,
-            "worst": _finite(self.worst),
+            "worst": finite_or_none(self.worst),
             "limit": LIMIT,
             "class": self.precision,
             "allowed": self.allow,
             "first_off": self.first_off,
             "smallest": self.smallest,
-            "mistakes": [
-                {
-                    "name": one.name,
-                    "told": one.description,
-                    "outputs": one.outputs,
-                    "questions": one.calls,
-                    "off": _finite(one.error),
-                    "start": one.start,
-                }
-                for one in self.mistakes
-            ],
+            "mistakes": [one.to_dict() for one in self.mistakes],
             "failure": self.failure,
             "remarks": list(self.remarks),
-            "answers": [{"call": name, "dtype": dtype, "off": _finite(error)} for name, dtype, error in self.answers],
+            "answers": [
+                {"call": name, "dtype": dtype, "off": finite_or_none(error)} for name, dtype, error in self.answers
+            ],
         }
-
-
-def _finite(number: float) -> float | None:
-    return number if abs(number) < float("inf") else None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
+import inspect
 import json
 import shlex
 import shutil
@@ -11,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,8 +27,10 @@ from posenc_core.encodings import Encoding, QKNorm
 from posenc_core.encodings.notation import parse
 
 from .fit import fit_screen
-from .modules import load_module, read_encoding
 from .parser import Help
+
+if TYPE_CHECKING:
+    from posenc_backends.check.model import ModelResult
 
 HELP = Help(
     "check",
@@ -34,6 +39,7 @@ HELP = Help(
     examples=(
         "posenc check mine:rope --spec \"Rotary(head_dim=64, layout='half')\"",
         'posenc check mine:rope --config config.json --allow "float32 angles"',
+        "posenc check --model mine:model --config config.json",
         "posenc check --exec ./mine --spec \"Rotary(head_dim=64, layout='half')\"",
     ),
     statuses={0: "it conforms", 1: "it does not", 2: "it failed", IMPOSSIBLE: "the check could not run"},
@@ -51,11 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exec", metavar="COMMAND", dest="program", help="a program in place of a function: files in, files out"
     )
+    parser.add_argument(
+        "--model", metavar="MODULE:MODEL", help="a whole model in place of a function, or one that a function returns"
+    )
     parser.add_argument("--raw", action="store_true", help="give the program arrays by its standard input")
     parser.add_argument(
-        "--spec",
-        metavar="ENCODING",
-        help='the encoding, such as "Rotary(head_dim=64, layout=\'half\')", or of your own "mine:Window(num_heads=8)"',
+        "--spec", metavar="ENCODING", help="the encoding, such as \"Rotary(head_dim=64, layout='half')\""
     )
     parser.add_argument(
         "--config", type=Path, metavar="CONFIG", help="or a config.json that describes it, or its folder"
@@ -99,23 +106,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.json is not None and not options.json.parent.is_dir():
             raise FileNotFoundError(f"`--json` must be in a folder that exists, got {options.json}.")
-        encoding = _encoding(options)
-        checked, name = _checked(options, encoding)
-        result = check(
-            checked,
-            encoding,
-            framework=options.framework,
-            form=checked.form if isinstance(checked, Program) else options.form,
-            qk_norm=None if options.qk_norm is None else cast("QKNorm", parse(options.qk_norm)),
-            longest=options.longest,
-            takes=None if options.takes is None else tuple(filter(None, options.takes.split(","))),
-            gradient=not options.no_gradient,
-            allow=options.allow,
-            parameters=None if options.parameters is None else dict(np.load(options.parameters, allow_pickle=False)),
-            progress=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
-        )
-        if options.part == "indexer":
-            result = _name_layout_of_attention(result, options.config)
+        name, result = _check_model(options) if options.model is not None else _check_function(options)
         if options.json is not None:
             content = result.to_dict() | {"function": name}
             text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
@@ -128,6 +119,43 @@ def run(options: argparse.Namespace) -> int:
     return result.status
 
 
+def _check_function(options: argparse.Namespace) -> tuple[str, CheckResult]:
+    """Return the name and the result of a function or a program."""
+    encoding = _encoding(options)
+    checked, name = _checked(options, encoding)
+    result = check(
+        checked,
+        encoding,
+        framework=options.framework,
+        form=checked.form if isinstance(checked, Program) else options.form,
+        qk_norm=None if options.qk_norm is None else cast("QKNorm", parse(options.qk_norm)),
+        longest=options.longest,
+        takes=None if options.takes is None else tuple(filter(None, options.takes.split(","))),
+        gradient=not options.no_gradient,
+        allow=options.allow,
+        parameters=None if options.parameters is None else dict(np.load(options.parameters, allow_pickle=False)),
+        progress=lambda line: print(line, file=sys.stderr, flush=True),  # noqa: T201
+    )
+    return name, _name_layout_of_attention(result, options.config) if options.part == "indexer" else result
+
+
+def _check_model(options: argparse.Namespace) -> tuple[str, ModelResult]:
+    """Return the name and the result of a model.
+
+    Raises:
+        ValueError: if options of a function are given.
+    """
+    from posenc_backends.check.model import check_model
+
+    others = ("function", "program", "framework", "form", "qk_norm", "longest", "takes", "parameters", "layer_type")
+    if given := [name for name in (*others, "layer", "part") if getattr(options, name) is not None]:
+        raise ValueError(f"`--model` is checked as a whole, without `{given[0].replace('_', '-')}`: leave it out.")
+    model = _load_function(options.model)
+    if inspect.isfunction(model):
+        model = model()
+    return options.model, check_model(model, options.config, spec=options.spec)
+
+
 def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program | Callable[..., Any], str]:
     """Return the function or the program to check, and what to call it.
 
@@ -137,7 +165,7 @@ def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program |
         ValueError: unless one of the two is given, with options that belong to it.
     """
     if (options.function is None) == (options.program is None):
-        raise ValueError("one of `MODULE:FUNCTION` and `--exec COMMAND` must be given.")
+        raise ValueError("one of `MODULE:FUNCTION`, `--exec COMMAND` and `--model MODULE:MODEL` must be given.")
     if options.program is None:
         if options.raw:
             raise ValueError("`--raw` belongs to `--exec`, the arrays of a function have no bytes to choose.")
@@ -161,7 +189,7 @@ def _encoding(options: argparse.Namespace) -> Encoding:
     if spec is not None and config is not None:
         raise ValueError("`--spec` and `--config` both name the encoding: give one of them.")
     if config is None:
-        return DEFAULT if spec is None else read_encoding(spec)
+        return DEFAULT if spec is None else parse(spec)
     from posenc_core.huggingface import load_layers, load_rope
 
     if options.layer is None:
@@ -205,10 +233,33 @@ def _load_function(target: str) -> Callable[..., Any]:
     if not (name and colon and attribute):
         raise ValueError(f"`target` must be written like 'package.module:function', got {target!r}.")
     try:
-        function: Callable[..., Any] = reduce(getattr, attribute.split("."), load_module(name))
+        module = _module_of_file(Path(name)) if name.endswith(".py") else _module_of_name(name)
+    except (Exception, SystemExit) as error:
+        raise ImportError(f"`{name}` cannot be imported: {type(error).__name__}: {error}") from error
+    try:
+        function: Callable[..., Any] = reduce(getattr, attribute.split("."), module)
     except AttributeError as error:
         raise ImportError(f"`{name}` has no `{attribute}`: {error}.") from error
     return function
+
+
+def _module_of_name(name: str) -> Any:
+    """Import a module; the current folder is searched too."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    return importlib.import_module(name)
+
+
+def _module_of_file(path: Path) -> Any:
+    """Import a file under a name that no other module has."""
+    name = f"checked_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _message(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("jax", extra="jax")
+require("jax", install="posenc[jax]")
 
 import jax
 

@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("keras", extra="keras")
+require("keras", install="posenc[keras]")
 try:
     import keras  # noqa: F401
 except ModuleNotFoundError as error:

@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("tensorflow")
+require("tensorflow", install="tensorflow")
 
 from . import kernel as kernels
 from . import namespace

@@ -129,7 +129,10 @@ def test_a_program_that_waits_is_ended(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("mine:rope", "--exec", "./mine"), "one of `MODULE:FUNCTION` and `--exec COMMAND` must be given"),
+        (
+            ("mine:rope", "--exec", "./mine"),
+            "one of `MODULE:FUNCTION`, `--exec COMMAND` and `--model MODULE:MODEL` must be given",
+        ),
         (("mine:rope", "--raw"), "`--raw` belongs to `--exec`"),
         (("--exec", "./mine", "--framework", "torch"), "`--framework` belongs to a function"),
         (("--exec", "./no such program"), "`--exec` must begin with a program that can be run"),

@@ -1,0 +1,195 @@
+"""Run a model on single tokens at many positions, and judge each layer by its config."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from posenc_core._array_api.checks import shown
+from posenc_core.encodings import Encoding, RotaryEncoding
+from posenc_core.encodings.notation import parse
+from posenc_core.huggingface import load_layers
+
+from ..diagnosis import FoundMistake
+from ..precision_classes import UNKNOWN
+from .judge import NOT_FINITE, Judge, Seen
+from .observed import Call, Float64s, ModelAdapter, layer_number
+from .result import LayerResult, ModelResult
+
+NEAR = np.stack([np.arange(3, 20), np.arange(100, 117)])  # of two rows
+ALONE = np.r_[0, NEAR.ravel()][:, None]  # of rows of one token
+FAR = np.array(
+    [0, 31, 32, 33, 127, 128, 500, 511, 1000, 2047, 2048, 4095, 4096, 8191, 10000, 32767, 65537, 100003, 131071]
+)[:, None]
+COUNTED = np.arange(67)  # of a model that counts tokens itself
+NOT_COMPUTED, SHOWN = "buffer not computed", 3
+ALIKE = 1e-4  # relative difference of rows that do not depend on positions, but for their length
+
+
+def check_model(model: Any, config: Any = None, *, spec: Encoding | str | None = None) -> ModelResult:
+    """Check in each layer of a model whether queries and keys rotate as its config says, and name the mistake if not.
+
+    The model runs on rows of one token each, the same in all rows, at positions up to 131,071, and once more with all
+    angles 0. The hidden states of all rows are then equal in each layer, so that queries and keys differ by
+    their rotation alone.
+
+    Args:
+        model: a PyTorch module, called as `model(tokens, position_ids=…)` with tokens `(rows, length)`.
+        config: as in `load_layers`; by default the `config` of the model.
+        spec: the encoding of all layers, or its `repr`, in place of a config.
+    Returns:
+        The result: `status`, `layers`, `remarks`; as a string, a report.
+    Raises:
+        TypeError: if the model is of no known framework.
+        ValueError: if there is neither a config nor an encoding, or the model multiplies no queries and keys.
+    """
+    adapter = _adapter(model)
+    expected, remarks = _expected(model, config, spec)
+    return _Run(adapter, expected, remarks, type(model).__name__).result()
+
+
+def _adapter(model: Any) -> ModelAdapter:
+    if any(base.__module__.startswith("torch.") for base in type(model).__mro__):
+        from .torch import TorchModel
+
+        return TorchModel(model)
+    raise TypeError(f"`model` must be a torch.nn.Module, got {shown(model)}.")
+
+
+def _expected(model: Any, config: Any, spec: Encoding | str | None) -> tuple[Any, list[str]]:
+    """Return the encoding of each layer, or the one of all, and what the config warns of."""
+    if spec is not None:
+        if config is not None:
+            raise ValueError("`spec` and `config` both name the encoding: give one of them.")
+        encoding = parse(spec) if isinstance(spec, str) else spec
+        if not isinstance(encoding, RotaryEncoding):
+            raise TypeError(f"`spec` must be a rotary encoding, got {shown(encoding)}.")
+        return encoding, []
+    config = getattr(model, "config", None) if config is None else config
+    if config is None:
+        raise ValueError("`config` is missing: the model has none, so give one, or `spec`.")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        layers = load_layers(config)
+    return layers, list(dict.fromkeys(str(one.message) for one in caught))
+
+
+class _Run:
+    """The calls of one check.
+
+    Args:
+        adapter: the model.
+        expected: the encoding of each layer, or one of all.
+        remarks: to begin with.
+        name: of the model.
+    """
+
+    def __init__(self, adapter: ModelAdapter, expected: Any, remarks: list[str], name: str) -> None:
+        self.adapter, self.expected, self.remarks, self.name = adapter, expected, remarks, name
+        encodings = [one for one in (expected if isinstance(expected, tuple) else (expected,)) if one is not None]
+        self.num_axes = max((one.num_axes for one in encodings), default=1)
+        self.judge = Judge()
+
+    def result(self) -> ModelResult:
+        """Make the calls and judge each layer."""
+        layers = self._layers()
+        if any(layer.mistakes for layer in layers) and self.adapter.has_sine_first:
+            self.adapter.reads_sine_first = True
+            other = self._layers()
+            layers = layers if any(layer.mistakes for layer in other) else other
+        self.remarks += [f"not run: {name} ({cls})" for name, cls in self.adapter.uncalled()]
+        return ModelResult(model=self.name, layers=tuple(layers), remarks=tuple(dict.fromkeys(self.remarks)))
+
+    def _layers(self) -> list[LayerResult]:
+        calls = self._calls()
+        layers = []
+        for module, number in self._modules(calls[0]):
+            encoding = self.expected[number] if isinstance(self.expected, tuple) else self.expected
+            seen = [call[module] for call in calls if module in call]
+            mistakes = [self._of_memory(one) for one in self.judge.mistakes(encoding, seen)]
+            layers.append(LayerResult(module, number, encoding, tuple(mistakes)))
+        return layers
+
+    def _of_memory(self, mistake: FoundMistake) -> FoundMistake:
+        """Return a mistake that is not known as that of a buffer that nothing has computed, if there is one."""
+        if mistake.name not in (UNKNOWN, NOT_FINITE, "not rotated"):
+            return mistake
+        for buffer in self.adapter.buffers():
+            numbers = buffer.numbers
+            is_computed = np.isfinite(numbers).all() and numbers.any() and (np.diff(numbers) <= 0).all()
+            if len(numbers) > 1 and not is_computed:
+                values = ", ".join(f"{one:.3g}" for one in numbers[:SHOWN])
+                description = f"`{buffer.name}` is {values}, …: memory that was not filled, as after `to_empty`"
+                return replace(mistake, name=NOT_COMPUTED, description=description)
+        return mistake
+
+    def _calls(self) -> list[dict[str, Seen]]:
+        """Return what each layer multiplies near position 0 and far from it."""
+        if not self.adapter.takes_positions:
+            self.remarks.append(f"not run: positions past {len(COUNTED) - 1}, as the model takes none")
+            return [self._seen("near", COUNTED[None], is_given=False)[0]]
+        near, is_alike = dict[str, Seen](), False
+        if self.adapter.dtype == "float32":
+            near, is_alike = self._seen("near", NEAR)
+        if not is_alike:  # where tokens change others, by convolutions or weights whose sum is not 1 in half precision
+            near, is_alike = self._seen("near", ALONE)
+        if not is_alike:
+            self.remarks.append("queries and keys at position 0 are taken as not rotated: all others are compared")
+        try:
+            return [near, self._seen("far", FAR)[0]]
+        except (IndexError, RuntimeError, ValueError) as error:
+            self.remarks.append(f"not run: positions past {NEAR.max()}: {error}")
+            return [near]
+
+    def _modules(self, call: dict[str, Seen]) -> Iterator[tuple[str, int]]:
+        """Yield the modules of layers that are judged, with their numbers."""
+        for place, module in enumerate(call):
+            number = layer_number(module)
+            number = place if number is None else number
+            if isinstance(self.expected, tuple) and number >= len(self.expected):
+                self.remarks.append(f"not judged: {module}, which the config does not describe")
+            else:
+                yield module, number
+
+    def _seen(self, name: str, rows: npt.NDArray[Any], *, is_given: bool = True) -> tuple[dict[str, Seen], bool]:
+        """Return what each layer multiplies in a call at these positions, and whether all its tokens are alike."""
+        at = self._on_axes(rows)
+        call = Call(np.full(rows.shape, self.adapter.token), at if is_given else None)
+        rotated, _ = self.adapter.run(call)
+        plain, _ = self.adapter.run(call, is_rotated=False)
+        positions = at[..., 0] if rows.shape[1] == 1 else at[..., 0, :] if rows.shape[0] == 1 else at
+        found, is_alike = dict[str, Seen](), True
+        for one, other in zip(rotated, plain, strict=True):
+            pairs = [_pair(*both) for both in ((other.q, one.q), (other.k, one.k))]
+            before, after, alike = zip(*pairs, strict=True)
+            is_alike &= all(alike)
+            found.setdefault(one.name, Seen(name, positions, before, after, self.adapter.dtype))
+        if not found:
+            raise ValueError("`model` must multiply queries and keys, but none of its modules does.")
+        return found, is_alike
+
+    def _on_axes(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Return positions that differ between the axes, if there are several."""
+        if self.num_axes == 1:
+            return rows
+        return np.stack([rows, *(np.roll(rows // axis, axis) for axis in range(1, self.num_axes))])
+
+
+def _pair(plain: Float64s, rotated: Float64s) -> tuple[Float64s, Float64s, bool]:
+    """Return an array without rotation and with it, `(rows, heads, length, width)`, and whether all tokens are alike.
+
+    Rows of one token become one row. If what should be without rotation depends on positions, the first token takes
+    its place, whose position is 0.
+    """
+    if plain.shape[2] == 1:
+        plain, rotated = plain.swapaxes(0, 2), rotated.swapaxes(0, 2)
+    first = plain[:1, :, :1]
+    size = np.maximum((first * first).sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
+    longer = (plain * first).sum(axis=-1, keepdims=True) / size
+    is_alike = bool(np.abs(plain - longer * first).max() <= ALIKE * np.abs(plain).max())
+    return plain if is_alike else np.broadcast_to(rotated[:1, :, :1], rotated.shape), rotated, is_alike
