@@ -148,8 +148,8 @@ def _command(backend: str) -> str:
     """Return what a user types, as Markdown; Keras comes without the framework that it runs on."""
     name, _, companion = backend.partition(" on ")
     if name == "numpy":
-        return "`pip install posenc` (NumPy)"
-    return f'`pip install "posenc[{name}]"{companion and " "}{companion}`'
+        return "`pip install .` (NumPy)"
+    return f'`pip install ".[{name}]"{companion and " "}{companion}`'
 
 
 def _shown(result: dict[str, Any], shape: str) -> tuple[str, dict[str, float]]:

@@ -41,10 +41,19 @@ def load(name: str) -> ModuleType:
     return import_module(f"{__name__}.{name}")
 
 
-def require(module: str, *, install: str, newest: tuple[int, int] | None = None) -> None:
-    """Raise `ImportError` with the package to install, unless `module` is installed; `newest` is its newest Python."""
+def require(module: str, *, extra: str | None = None, newest: tuple[int, int] | None = None) -> None:
+    """Raise `ImportError` unless a module is installed.
+
+    Args:
+        module: its name, and without an extra that of its package.
+        extra: the extra of posenc that installs it.
+        newest: the newest Python that it runs on.
+    """
     if find_spec(module) is None:
         if newest is not None and sys.version_info[:2] > newest:
             needed, running = (".".join(map(str, version)) for version in (newest, sys.version_info[:2]))
             raise ImportError(f"`{module}` needs Python {needed} or older, this is Python {running}.", name=module)
+        from posenc_core._requirement import requirement
+
+        install = module if extra is None else requirement(extra)
         raise ImportError(f'`{module}` is not installed; run `pip install "{install}"`.', name=module)

@@ -6,7 +6,7 @@ from typing import Any
 
 from posenc_backends import require
 
-require("array_api_strict", install="posenc[strict]")
+require("array_api_strict", extra="strict")
 
 import array_api_strict
 import numpy as np

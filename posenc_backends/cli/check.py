@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import inspect
 import json
 import shlex
@@ -27,6 +25,7 @@ from posenc_core.encodings import Encoding, QKNorm
 from posenc_core.encodings.notation import parse
 
 from .fit import fit_screen
+from .modules import load_module, read_encoding
 from .parser import Help
 
 if TYPE_CHECKING:
@@ -62,7 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--raw", action="store_true", help="give the program arrays by its standard input")
     parser.add_argument(
-        "--spec", metavar="ENCODING", help="the encoding, such as \"Rotary(head_dim=64, layout='half')\""
+        "--spec",
+        metavar="ENCODING",
+        help='the encoding, such as "Rotary(head_dim=64, layout=\'half\')", or of your own "mine:Window(num_heads=8)"',
     )
     parser.add_argument(
         "--config", type=Path, metavar="CONFIG", help="or a config.json that describes it, or its folder"
@@ -153,7 +154,9 @@ def _check_model(options: argparse.Namespace) -> tuple[str, ModelResult]:
     model = _load_function(options.model)
     if inspect.isfunction(model):
         model = model()
-    return options.model, check_model(model, options.config, spec=options.spec)
+    return options.model, check_model(
+        model, options.config, spec=None if options.spec is None else read_encoding(options.spec)
+    )
 
 
 def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program | Callable[..., Any], str]:
@@ -189,7 +192,7 @@ def _encoding(options: argparse.Namespace) -> Encoding:
     if spec is not None and config is not None:
         raise ValueError("`--spec` and `--config` both name the encoding: give one of them.")
     if config is None:
-        return DEFAULT if spec is None else parse(spec)
+        return DEFAULT if spec is None else read_encoding(spec)
     from posenc_core.huggingface import load_layers, load_rope
 
     if options.layer is None:
@@ -233,33 +236,10 @@ def _load_function(target: str) -> Callable[..., Any]:
     if not (name and colon and attribute):
         raise ValueError(f"`target` must be written like 'package.module:function', got {target!r}.")
     try:
-        module = _module_of_file(Path(name)) if name.endswith(".py") else _module_of_name(name)
-    except (Exception, SystemExit) as error:
-        raise ImportError(f"`{name}` cannot be imported: {type(error).__name__}: {error}") from error
-    try:
-        function: Callable[..., Any] = reduce(getattr, attribute.split("."), module)
+        function: Callable[..., Any] = reduce(getattr, attribute.split("."), load_module(name))
     except AttributeError as error:
         raise ImportError(f"`{name}` has no `{attribute}`: {error}.") from error
     return function
-
-
-def _module_of_name(name: str) -> Any:
-    """Import a module; the current folder is searched too."""
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    return importlib.import_module(name)
-
-
-def _module_of_file(path: Path) -> Any:
-    """Import a file under a name that no other module has."""
-    name = f"checked_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _message(error: Exception) -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from posenc_core import __version__
+from posenc_core._requirement import requirement
 
 from . import check, completion, explain, explorer, extend, golden, plot, relayout, report, same, train
 from .parser import Parser
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def sentence(error: Exception) -> str:
     """Return one sentence that says what went wrong, and where the error does not say it, what to do."""
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        return f'`{error.name}` is not installed; run `pip install "posenc[{EXTRAS[error.name]}]"`.'
+        return f'`{error.name}` is not installed; run `pip install "{requirement(EXTRAS[error.name])}"`.'
     if isinstance(error, MemoryError):
         reason = str(error).rstrip(".") or "no memory is left"
         return f"{reason}; ask for fewer positions or channels."

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from posenc_core.encodings.notation import parse
-
+from .modules import read_encoding
 from .parser import Help
 
 HELP = Help(
@@ -22,7 +21,9 @@ HELP = Help(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
-    parser.add_argument("encoding", metavar="ENCODING", help="for example 'Sinusoidal(dim=32)'")
+    parser.add_argument(
+        "encoding", metavar="ENCODING", help="for example 'Sinusoidal(dim=32)', 'mine:Window(num_heads=8)'"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="a PNG, SVG or PDF file")
     parser.add_argument("--length", type=int, default=60, help="number of positions (default: 60)")
 
@@ -31,5 +32,5 @@ def run(options: argparse.Namespace) -> int:
     """Draw the encoding; return the exit status 0."""
     from posenc_core.analysis.plots import plot
 
-    plot(parse(options.encoding), length=options.length).savefig(options.output)
+    plot(read_encoding(options.encoding), length=options.length).savefig(options.output)
     return 0

@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("jax", install="posenc[jax]")
+require("jax", extra="jax")
 
 import jax
 

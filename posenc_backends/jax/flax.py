@@ -20,7 +20,7 @@ from typing import Any
 
 from posenc_backends import require
 
-require("flax", install="flax")
+require("flax")
 
 from flax import nnx
 

@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("keras", install="posenc[keras]")
+require("keras", extra="keras")
 try:
     import keras  # noqa: F401
 except ModuleNotFoundError as error:

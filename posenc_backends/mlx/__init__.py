@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("mlx", install="posenc[mlx]")
+require("mlx", extra="mlx")
 
 from . import namespace
 from .backend import from_numpy, is_traced, to_numpy

@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("mxnet", install="posenc[mxnet]", newest=(3, 11))
+require("mxnet", extra="mxnet", newest=(3, 11))
 
 from . import kernel as kernels
 from . import namespace, operator

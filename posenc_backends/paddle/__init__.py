@@ -6,7 +6,7 @@ from posenc_backends import require
 
 if "tensorflow" in sys.modules and "paddle" not in sys.modules:
     raise ImportError("Paddle crashes the process if TensorFlow comes first; import `paddle` before `tensorflow`.")
-require("paddle", install="posenc[paddle]", newest=(3, 13))
+require("paddle", extra="paddle", newest=(3, 13))
 
 from . import kernel, namespace, operator
 from .backend import from_numpy, is_traced, to_numpy

@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("tensorflow", install="tensorflow")
+require("tensorflow")
 
 from . import kernel as kernels
 from . import namespace

@@ -2,7 +2,7 @@
 
 from posenc_backends import require
 
-require("torch", install="posenc[torch]")
+require("torch", extra="torch")
 
 from . import namespace
 from .backend import from_numpy, is_traced, to_numpy

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._array_api.checks import check_floating, check_integer, check_items, check_rank, check_type
+from .._requirement import requirement
 from ..encodings import Additive, Encoding, PositionScoring, QueryEncoding
 from ..encodings.remapping import RemappedRotary
 from .curves import MOST_POSITIONS, products, rows
@@ -44,7 +45,8 @@ def _in_our_style(draw: Drawing) -> Drawing:
         try:
             from matplotlib import style
         except ModuleNotFoundError as error:
-            raise ImportError('`matplotlib` is not installed; run `pip install "posenc[plots]"`.') from error
+            install = requirement("plots")
+            raise ImportError(f'`matplotlib` is not installed; run `pip install "{install}"`.') from error
         with style.context(STYLE):
             return draw(*args, **options)
 

@@ -179,3 +179,34 @@ def test_the_page_shows_the_output_of_the_command(tmp_path, command):
     assert status == 1
     for line in re.findall(r"^> (.*?)[;.] ", page, re.MULTILINE):
         assert line in text
+
+
+OWN = """
+from dataclasses import dataclass
+
+import numpy as np
+from posenc_core.encodings import Additive
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Triangle{0}(Additive):
+    def rows(self, positions, dtype=np.float32):
+        turns = self._known(positions)[..., None] / 2.0 ** np.arange(2, self.dim + 2) % 1
+        return {{"table": (np.abs(4 * turns - 2) - 1).astype(dtype)}}
+
+
+def table(positions):
+    return Triangle{0}(dim=3).table(positions)
+"""
+
+
+@pytest.mark.parametrize(("number", "module"), [(1, "own1"), (2, "own2.py")])
+def test_an_encoding_of_ones_own_is_named_with_its_module(number, module, tmp_path, command):
+    pytest.importorskip("matplotlib")
+    (tmp_path / f"own{number}.py").write_text(OWN.format(number))
+    spec = f"{module}:Triangle{number}(dim=3)"
+    assert command("plot", spec, "-o", "own.png")[0] == 0
+    assert (tmp_path / "own.png").stat().st_size > 1000
+    status, text = command("check", f"{module}:table", "--spec", spec)
+    assert status == 0, text
+    assert command("check", f"{module}:table", "--spec", f"nowhere:Triangle{number}(dim=3)")[0] == 3

@@ -16,6 +16,7 @@ import pytest
 import safetensors.numpy
 
 from posenc_backends.cli.relayout.checkpoint import PIECE, relayout_checkpoint
+from posenc_core._requirement import requirement
 
 from ..errors import rejects
 from .gguf_writer import write_gguf
@@ -421,6 +422,6 @@ def shortened(path, size):
 def test_without_rich_the_error_names_the_extra(tmp_path, monkeypatch):
     source = save(tmp_path / "in", layer())
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with rejects(ImportError, "rich", '`pip install "posenc[report]"`'):
+    with rejects(ImportError, "rich", f'`pip install "{requirement("report")}"`'):
         relayout_checkpoint(source, tmp_path / "out", config=HELIUM, to="half")
     assert list(tmp_path.iterdir()) == [source]

@@ -11,6 +11,7 @@ import pytest
 
 from posenc_backends.cli.completion import SHELLS
 from posenc_backends.cli.main import main, make_parser
+from posenc_core._requirement import requirement
 
 COMMANDS = make_parser().commands
 
@@ -94,7 +95,7 @@ def test_fish_completes_commands_options_and_files(line, completed, tmp_path, ca
 def test_without_its_extra_the_completion_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
-    assert 'pip install "posenc[completion]"' in capsys.readouterr().err
+    assert f'pip install "{requirement("completion")}"' in capsys.readouterr().err
 
 
 def test_golden_says_first_that_onnx_is_missing(monkeypatch, capsys, tmp_path):

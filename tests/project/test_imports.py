@@ -17,8 +17,8 @@ BACKENDS = Path(posenc_backends.__file__).parent
 FRAMEWORKS = {*posenc_backends.NAMES, "tensorflow", "flax"}
 COMPANIONS = {"flax": "jax"}  # a library on a framework: its modules lie in the framework's folder
 CORE_LAYERS = [  # lowest first: each imports from itself and from those before it
-    "_lazy", "_foreign_names", "_array_api", "_calls", "_values", "positions", "tables", "scaling", "rotation",
-    "normalization", "addition", "attention",
+    "_lazy", "_requirement", "_foreign_names", "_array_api", "_calls", "_values", "positions", "tables", "scaling",
+    "rotation", "normalization", "addition", "attention",
     "encodings", "layers", "weights", "formats", "huggingface", "analysis", "transformer",
 ]  # fmt: skip
 BACKEND_LAYERS = [  # likewise; the adapters stand on one level, and name each other only where `NEIGHBOURS` says so
@@ -185,4 +185,4 @@ def imported_files(path):
 
 def test_a_framework_without_this_python_says_which_it_needs():
     with pytest.raises(ImportError, match=r"^`nothing` needs Python 3\.2 or older, this is Python 3\.\d+\.$"):
-        posenc_backends.require("nothing", install="nothing", newest=(3, 2))
+        posenc_backends.require("nothing", newest=(3, 2))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.metadata import metadata, version
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from posenc_backends.cli.explorer import explore
 from posenc_backends.cli.main import main
 from posenc_backends.cli.report import backends, results
 from posenc_backends.cli.report.results import TARGETS
+from posenc_core import _requirement
+from posenc_core._requirement import requirement
 from posenc_core.analysis import precision
 from posenc_core.encodings import NAMES
 
@@ -90,8 +93,32 @@ def test_a_framework_that_is_not_installed_is_named(name, monkeypatch):
     monkeypatch.setattr(posenc_backends, "find_spec", lambda module: None)
     monkeypatch.setitem(sys.modules, f"posenc_backends.{name}", None)
     monkeypatch.delitem(sys.modules, f"posenc_backends.{name}")
-    with pytest.raises(ImportError, match=re.escape(f'is not installed; run `pip install "posenc[{name}]"`.')):
+    with pytest.raises(ImportError, match=re.escape(f'is not installed; run `pip install "{requirement(name)}"`.')):
         posenc_backends.load(name)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "source"),
+    [
+        (None, ""),
+        ({"url": "file:///home/me/posenc", "dir_info": {"editable": True}}, " @ file:///home/me/posenc"),
+        (
+            {"url": "https://example.org/posenc", "vcs_info": {"vcs": "git", "commit_id": "0f1e2d"}},
+            " @ git+https://example.org/posenc@0f1e2d",
+        ),
+    ],
+)
+def test_an_extra_is_installed_from_where_posenc_came(recorded, source, monkeypatch):
+    text = None if recorded is None else json.dumps(recorded)
+    monkeypatch.setattr(
+        _requirement, "distribution", lambda name: SimpleNamespace(read_text={"direct_url.json": text}.get)
+    )
+    assert requirement("torch") == f"posenc[torch]{source}"
+
+
+def test_without_a_record_an_extra_is_installed_from_the_clone(monkeypatch):
+    monkeypatch.setattr(_requirement, "distribution", lambda name: metadata("no such package"))
+    assert requirement("torch") == f"posenc[torch] @ {Path(posenc_core.__file__).parents[1].as_uri()}"
 
 
 @pytest.mark.parametrize("missing", ["dash", "plotly", "werkzeug.serving"])
@@ -99,7 +126,7 @@ def test_the_explorer_names_its_extra(missing, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     for module in ("app", "figures", "page", "server"):
         monkeypatch.delitem(sys.modules, f"posenc_backends.cli.explorer.{module}", raising=False)
-    with pytest.raises(ImportError, match=re.escape('run `pip install "posenc[explore]"`.')):
+    with pytest.raises(ImportError, match=re.escape(f'run `pip install "{requirement("explore")}"`.')):
         explore(browser=False, port=0)
 
 
@@ -193,7 +220,7 @@ def test_the_report_names_missing_packages(monkeypatch):
     assert missing.get("keras (tensorflow)", "tensorflow") == "tensorflow"
     assert set(missing.values()) <= {None, "tensorflow"}
     monkeypatch.setattr(results, "find_spec", lambda module: None)
-    assert all(target.missing == f"posenc[{target.backend}]" for target in TARGETS)
+    assert all(target.missing == requirement(target.backend) for target in TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +364,7 @@ def test_the_extra_of_a_missing_package_is_named(module, arguments, extra, tmp_p
     command = [sys.executable, "-c", WITHOUT.format(module), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert f'is not installed; run `pip install "posenc[{extra}]"`.' in done.stderr
+    assert f'is not installed; run `pip install "{requirement(extra)}"`.' in done.stderr
     assert not (tmp_path / "x.png").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from posenc_core._requirement import requirement
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
@@ -62,5 +63,6 @@ def explore(*encodings: Encoding, host: str = "127.0.0.1", port: int = 8050, bro
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] not in ("dash", "plotly", "werkzeug"):
             raise
-        raise ImportError('The explorer needs `dash` and `plotly`; run `pip install "posenc[explore]"`.') from error
+        install = requirement("explore")
+        raise ImportError(f'The explorer needs `dash` and `plotly`; run `pip install "{install}"`.') from error
     serve(host=host, port=port, browser=browser, query=link_to_all(encodings) if encodings else "")

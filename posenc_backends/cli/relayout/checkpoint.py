@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from posenc_core._array_api.checks import check_known
+from posenc_core._requirement import requirement
 from posenc_core.formats.safetensors import Tensor, read_shards
 from posenc_core.rotation import LAYOUTS, Layout
 
@@ -237,7 +238,7 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
     except ModuleNotFoundError as error:
-        raise ImportError('`rich` is not installed; run `pip install "posenc[report]"`.') from error
+        raise ImportError(f'`rich` is not installed; run `pip install "{requirement("report")}"`.') from error
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

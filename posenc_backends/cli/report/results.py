@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from posenc_backends import HOST_NAMES, NAMES
+from posenc_core._requirement import requirement
 
 Result = dict[str, Any]
 
@@ -38,7 +39,7 @@ class Target:
     def missing(self) -> str | None:
         """The package that `pip install` needs; None if everything is installed."""
         if find_spec(self.module) is None:
-            return f"posenc[{self.backend}]"
+            return requirement(self.backend)
         return self.keras_backend if self.keras_backend and find_spec(self.keras_backend) is None else None
 
     @property

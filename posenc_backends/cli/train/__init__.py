@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from posenc_backends import NAMES
-from posenc_core.encodings.notation import parse
 
+from ..modules import read_encoding
 from ..parser import CANNOT_RUN, Help
 
 TASKS = ("dates", "copy", "reverse", "addition")
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     exact = train(
         options.task,
         options.backend,
-        None if options.position == "none" else parse(options.position),
+        None if options.position == "none" else read_encoding(options.position),
         recipe_of(options.task, steps=options.steps, seed=options.seed),
         path=options.json,
         picture=options.picture,
