@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from .plan import Plans
 
 LEVELS = ("baseline", "avx2")
 SHARE = 1 << 21  # bytes that are worth a thread
+INTERFACE = 1046944361  # that of the library: changes with its functions and its plan
 VARIABLE = "POSENC_KERNEL"  # "off", or the highest level that may run
 # The first dot keeps `pkgutil` from taking it for a module.
 PATH = Path(__file__).with_name("posenc.kernel.dll" if sys.platform == "win32" else "posenc.kernel.so")
@@ -26,7 +28,7 @@ def load(path: Path = PATH) -> tuple[ctypes.CDLL | None, str]:
     """Return the library with its functions declared, and an empty string; or None, and why no kernel runs.
 
     Warns:
-        UserWarning: if the library cannot be loaded, or its source has changed since.
+        UserWarning: if the library is cut, of another version, or cannot be loaded, or its source has changed since.
     Raises:
         ValueError: if `POSENC_KERNEL` names no level.
     """
@@ -52,7 +54,11 @@ def _declared(path: Path, chosen: str) -> ctypes.CDLL:
     source = max((file.stat().st_mtime for file in path.parent.glob("*.[ch]")), default=0)  # only checkouts have it
     if path.stat().st_mtime < source:
         raise OSError(f"{path} is older than its source")
+    if _is_cut(path.read_bytes()):
+        raise OSError(f"{path} is cut")
     library = ctypes.CDLL(str(path))
+    if library.posenc_interface() != INTERFACE:
+        raise OSError(f"{path} belongs to another version of posenc")
     integers = [ctypes.c_int64] * 7
     for name, types in (
         ("posenc_rotate", integers[:5]),
@@ -65,6 +71,21 @@ def _declared(path: Path, chosen: str) -> ctypes.CDLL:
     if chosen:
         library.posenc_choose_level(LEVELS.index(chosen))
     return library
+
+
+def _is_cut(content: bytes) -> bool:
+    """Return whether an ELF file of 64 bits ends before its segments, which would end the process that loads it.
+
+    Other systems check their files themselves.
+    """
+    if not content.startswith(b"\x7fELF\x02"):
+        return not content
+    try:
+        (first,), (size, count) = struct.unpack_from("<Q", content, 32), struct.unpack_from("<HH", content, 54)
+        segments = [struct.unpack_from("<QQQQQ", content, first + size * number) for number in range(count)]
+    except struct.error:
+        return True
+    return any(offset + length > len(content) for _, offset, _, _, length in segments)
 
 
 LIBRARY, WHY_OFF = load()

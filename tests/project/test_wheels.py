@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -229,8 +230,31 @@ def test_a_library_that_cannot_be_loaded_is_a_warning(tmp_path, monkeypatch):
     assert len(warned) == 1
     assert loaded is None
     assert why_off.startswith("the library cannot be loaded: ")
-    with pytest.warns(UserWarning, match="posenc_rotate"):
+    with pytest.warns(UserWarning, match="posenc_interface"):
         assert library.load(Path(mtrand.__file__))[0] is None
+
+
+def test_a_library_of_another_version_is_not_loaded(monkeypatch):
+    monkeypatch.delenv("POSENC_KERNEL", raising=False)
+    monkeypatch.setattr(library, "INTERFACE", library.INTERFACE + 1)
+    with pytest.warns(UserWarning, match="belongs to another version of posenc"):
+        assert library.load()[0] is None
+
+
+def test_the_interface_has_a_number_that_changes_with_it():
+    text = "".join(path.read_text("utf-8") for path in sorted(library.PATH.parent.glob("*.c")))
+    functions, structures = r"^EXPORT (?!int posenc_interface).*?(?=^\{)", r"^typedef struct.*?^\}.*?;$"
+    declared = re.findall(f"{functions}|{structures}", text, re.DOTALL | re.MULTILINE)
+    assert zlib.crc32("".join(declared).encode()) >> 1 == library.INTERFACE
+
+
+@pytest.mark.parametrize("share", [0, 0.0001, 0.0004, 0.002, 0.1, 0.5, 0.8])
+def test_a_cut_library_is_not_loaded(share, tmp_path, monkeypatch):
+    monkeypatch.delenv("POSENC_KERNEL", raising=False)
+    content = library.PATH.read_bytes()
+    (tmp_path / NAME).write_bytes(content[: int(len(content) * share)])
+    with pytest.warns(UserWarning, match="posenc's kernel cannot be loaded"):
+        assert library.load(tmp_path / NAME)[0] is None
 
 
 def test_a_library_older_than_its_source_is_not_loaded(tmp_path, monkeypatch):
