@@ -1,5 +1,6 @@
 """The Chinese pages: their catalogues translate every English text, and links connect the two languages."""
 
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ PAGES = sorted(path.relative_to(CATALOGUES).with_suffix("").as_posix() for path 
 PAGES = [page for page in PAGES if page not in ("sphinx", "figures")]  # words of the theme, labels of figures
 HOWTO = {f"howto/{path.stem}" for path in (DOCS / "howto").glob("*.md")}
 TABS = ["PyTorch", "TensorFlow / Keras", "Paddle", "MXNet", "JAX", "MLX"]
+GLOSSARY = json.loads((CATALOGUES.parent / "glossary.json").read_text("utf-8"))
 KEPT = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]+\)")  # code, formulas, where links lead
 
 
@@ -40,6 +42,24 @@ def test_all_is_said_in_chinese(name):
     for message in messages:
         english, chinese = (sorted(KEPT.findall(text)) for text in (message.id, message.string))
         assert english == chinese
+
+
+def has_term(text, term):
+    """Say whether an English text has a term of the glossary, in the singular or the plural."""
+    for other in term.get("unless", ()):
+        text = text.replace(other, "")
+    word = re.sub("y$", "(y|ie)", term["english"])
+    return re.search(rf"(?<![\w-]){word}(e?s)?(?![\w-])", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", [*PAGES, "figures"])
+def test_a_term_has_one_translation(name):
+    for message in read(CATALOGUES, name, ".po"):
+        english, chinese = (KEPT.sub("", text) for text in (message.id, message.string))
+        for term in GLOSSARY if english != chinese else ():
+            if has_term(english, term):
+                assert term["chinese"] in chinese, (term, message.string)
+                assert [word for word in term.get("rejected", ()) if word in chinese] == [], (term, message.string)
 
 
 @pytest.mark.parametrize("name", PAGES)
