@@ -58,7 +58,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings give shapes, which types do not
 napoleon_use_ivar = True  # autodoc lists the fields of named tuples as well
 myst_heading_anchors = 2
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "dollarmath"]
 copybutton_selector = "div.highlight-python pre"  # output is not copied
 locale_dirs = ["locale"]
 gettext_compact = False
@@ -87,13 +87,18 @@ def setup(app):
     if repository:
         app.connect("source-read", name_owner)
     app.connect("html-page-context", lead_to_notebooks)
-    in_chinese = app.tags.has("translated")
-    app.connect("build-finished", lambda app, _: write_notebooks(Path(app.outdir, "notebooks"), in_chinese=in_chinese))
-    if in_chinese:
+    app.connect("build-finished", finish)
+    if app.tags.has("translated"):
         app.add_post_transform(Elsewhere)
         app.connect("doctree-read", show_contents)
     else:
         app.connect("builder-inited", lambda app: write_drawn())
+
+
+def finish(app, error):
+    """Write the notebooks beside the pages; catalogues have none."""
+    if app.builder.format == "html":
+        write_notebooks(Path(app.outdir, "notebooks"), in_chinese=app.tags.has("translated"))
 
 
 def name_owner(app, page, source):
