@@ -22,7 +22,7 @@ from heads import describe, lead_to_notebooks
 from interactive import Interactive
 from keywords import add_keywords
 from languages import Elsewhere, lead_elsewhere, others, show_contents
-from mistakes import mistakes
+from mistakes import mistakes, mistakes_of_caches
 from notebooks import write_notebooks
 from on_gpu import on_gpu
 from scored import scoreboard
@@ -121,6 +121,7 @@ def write_drawn():
         ("costs", costs()),
         ("coverage", coverage()),
         ("mistakes", mistakes()),
+        ("cache_mistakes", mistakes_of_caches()),
         ("scoreboard", scoreboard()),
         ("support", support()),
         ("devices", devices()),

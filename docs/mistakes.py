@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from drawn import table
 
+from posenc_backends.check.cache.faults import FAULTS
+from posenc_backends.check.cache.result import MOVED, PART
 from posenc_backends.check.mistakes import mistakes_of_encoding
 from posenc_backends.check.mistakes.application import mistakes_of_views
 from posenc_backends.check.mistakes.positions import mistakes_at_the_end
@@ -88,9 +90,26 @@ MET = {  # a thread or a released library
 }
 
 
+MET_IN_CACHES = {
+    "keys rotated twice": "shainet#110",
+    "positions of the first row": "unsloth#3699, reasoning-from-scratch#33",
+    "padding counted as positions": "ComfyUI#15698",
+    "sinks not moved": "transformers#33691, #35350",
+    "trim keeps keys": "claude-code-local#47, mlx-swift-lm#584",
+    "reorder ignored": "transformers#46612",
+}
+
+
 def mistakes() -> str:
     """Return the names, what each means, and where it was met, as Markdown."""
     return table(("mistake", "what the function does", "met in"), list(_rows()))
+
+
+def mistakes_of_caches() -> str:
+    """Return the names of mistakes of decoders with a cache, as Markdown."""
+    rows = ((one.name, one.description, MET_IN_CACHES.get(one.name, "our own tests")) for one in FAULTS)
+    other = (PART, MOVED, MET_IN_CACHES.get(PART, "our own tests"))
+    return table(("mistake", "what the decoder does", "met in"), [*rows, other])
 
 
 def _rows() -> Iterator[tuple[str, str, str]]:

@@ -134,14 +134,14 @@ class CheckedFunction(NamedTuple):
             CallError: if it raises, or returns another number of arrays, no numbers, or arrays of another framework.
         """
         framework, wanted, arguments = self.framework, self.caller.signature.outputs, self.arguments(test_call)
-        returned = _call(self.function, test_call, *arguments)
+        returned = call_checked(self.function, test_call.description, *arguments)
         outputs = returned if isinstance(returned, tuple | list) else (returned,)
         if len(outputs) != len(wanted):
             raise CallError(
                 f"it must return {len(wanted)} arrays, got {_type_name(returned)}, for {test_call.description}."
             )
         types = type(arguments[-1]), type(framework.to_backend(np.zeros(1), "float32"))
-        results = tuple(_to_float64(framework, output, types, test_call) for output in outputs)
+        results = tuple(to_float64(framework, output, types, test_call.description) for output in outputs)
         numbers = (*test_call.tokens, *test_call.position_arguments)
         names = (*(wanted if test_call.tokens else ()), "positions", "key positions")
         changed = tuple(
@@ -149,7 +149,7 @@ class CheckedFunction(NamedTuple):
             for name, array, before in zip(names, arguments, numbers, strict=False)
             if not np.array_equal(_numbers(framework, array), before)
         )
-        return Returned(results, tuple(_dtype_name(output) for output in outputs), changed)
+        return Returned(results, tuple(dtype_name(output) for output in outputs), changed)
 
     def gradient(self, test_call: TestCall, weights: Float64s, number: int) -> Float64s:
         """Return the gradient of `sum(result * weights)` with respect to the array and the result of this number.
@@ -164,7 +164,8 @@ class CheckedFunction(NamedTuple):
             return returned[number] if isinstance(returned, tuple | list) else returned
 
         weights_array = self.framework.to_backend(weights, test_call.dtype)
-        gradient = _call(self.framework.testing.gradient, test_call, result, arguments[number], weights_array)
+        inputs = result, arguments[number], weights_array
+        gradient = call_checked(self.framework.testing.gradient, test_call.description, *inputs)
         try:
             return _numbers(self.framework, gradient)
         except Exception as error:
@@ -177,7 +178,7 @@ class CheckedFunction(NamedTuple):
         return [*tokens, *map(self.framework.positions, test_call.position_arguments)]
 
 
-def _dtype_name(array: Any) -> str:
+def dtype_name(array: Any) -> str:
     """Return the name of a dtype, which each framework writes in its own way."""
     text = str(array.dtype)
     return next((name for name in ("bfloat16", "float16", "float32", "float64") if name in text), text)
@@ -202,28 +203,30 @@ def check_results(
             raise NotFiniteError(f"{name} must be numbers, got {result[at]} at {at}, for {test_call.description}.")
 
 
-def _call(function: Callable[..., Any], test_call: TestCall, *arguments: Any) -> Any:
+def call_checked(function: Callable[..., Any], description: str, *arguments: Any) -> Any:
+    """Call a function without its warnings; raise `CallError` with the description of the call if it raises."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return function(*arguments)
     except (Exception, SystemExit) as error:
-        message = f"it raised {type(error).__name__}: {_one_line(error)}, for {test_call.description}."
+        message = f"it raised {type(error).__name__}: {_one_line(error)}, for {description}."
         raise CallError(message) from error
 
 
-def _to_float64(framework: Framework, output: Any, types: tuple[type, ...], test_call: TestCall) -> Float64s:
+def to_float64(framework: Framework, output: Any, types: tuple[type, ...], description: str) -> Float64s:
+    """Return the numbers of an array; raise `CallError` unless it is one of these types and has real numbers."""
     if not isinstance(output, types) and not (framework.name == "numpy" and isinstance(output, np.generic)):
         wanted = f"{types[-1].__module__}.{types[-1].__qualname__}"
         message = f"it must return {framework.name}'s arrays ({wanted}), got {_type_name(output)}"
-        raise CallError(f"{message}, for {test_call.description}.")
+        raise CallError(f"{message}, for {description}.")
     try:
         numbers = np.asarray(framework.backend.to_numpy(output))
     except Exception as error:
         message = f"it returned {_type_name(output)} that cannot be read, {type(error).__name__}: {_one_line(error)}"
-        raise CallError(f"{message}, for {test_call.description}.") from error
+        raise CallError(f"{message}, for {description}.") from error
     if numbers.dtype.kind not in "fiu":
-        raise CallError(f"it must return real numbers, got {numbers.dtype}, for {test_call.description}.")
+        raise CallError(f"it must return real numbers, got {numbers.dtype}, for {description}.")
     return numbers.astype(np.float64)
 
 

@@ -29,6 +29,7 @@ from .modules import load_module, read_encoding
 from .parser import Help
 
 if TYPE_CHECKING:
+    from posenc_backends.check.cache import CacheResult
     from posenc_backends.check.model import ModelResult
 
 HELP = Help(
@@ -39,6 +40,7 @@ HELP = Help(
         "posenc check mine:rope --spec \"Rotary(head_dim=64, layout='half')\"",
         'posenc check mine:rope --config config.json --allow "float32 angles"',
         "posenc check --model mine:model --config config.json",
+        "posenc check --cache mine:Decoder",
         "posenc check --exec ./mine --spec \"Rotary(head_dim=64, layout='half')\"",
     ),
     statuses={0: "it conforms", 1: "it does not", 2: "it failed", IMPOSSIBLE: "the check could not run"},
@@ -58,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--model", metavar="MODULE:MODEL", help="a whole model in place of a function, or one that a function returns"
+    )
+    parser.add_argument(
+        "--cache", metavar="MODULE:DECODER", help="a decoder with a KV cache in place of a function, or its class"
     )
     parser.add_argument("--raw", action="store_true", help="give the program arrays by its standard input")
     parser.add_argument(
@@ -107,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.json is not None and not options.json.parent.is_dir():
             raise FileNotFoundError(f"`--json` must be in a folder that exists, got {options.json}.")
-        name, result = _check_model(options) if options.model is not None else _check_function(options)
+        name, result = _check(options)
         if options.json is not None:
             content = result.to_dict() | {"function": name}
             text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
@@ -118,6 +123,13 @@ def run(options: argparse.Namespace) -> int:
         print(f"posenc: {_message(error)}", file=sys.stderr)  # noqa: T201
         return IMPOSSIBLE
     return result.status
+
+
+def _check(options: argparse.Namespace) -> tuple[str, CheckResult | ModelResult | CacheResult]:
+    """Return the name and the result of what is checked."""
+    if options.model is not None:
+        return _check_model(options)
+    return _check_function(options) if options.cache is None else _check_cache(options)
 
 
 def _check_function(options: argparse.Namespace) -> tuple[str, CheckResult]:
@@ -159,6 +171,23 @@ def _check_model(options: argparse.Namespace) -> tuple[str, ModelResult]:
     )
 
 
+def _check_cache(options: argparse.Namespace) -> tuple[str, CacheResult]:
+    """Return the name and the result of a decoder; a class or a function without `prefill` is called to make one.
+
+    Raises:
+        ValueError: if options of a function are given.
+    """
+    from posenc_backends.check.cache import check_cache
+
+    others = ("function", "program", "spec", "config", "layer_type", "layer", "part", "form", "qk_norm", "longest")
+    if given := [name for name in (*others, "takes", "parameters") if getattr(options, name) is not None]:
+        raise ValueError(f"`--cache` needs no `{given[0].replace('_', '-')}`: leave it out.")
+    decoder: Any = _load_function(options.cache)
+    if isinstance(decoder, type) or not hasattr(decoder, "prefill"):
+        decoder = decoder()
+    return options.cache, check_cache(decoder, framework=options.framework)
+
+
 def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program | Callable[..., Any], str]:
     """Return the function or the program to check, and what to call it.
 
@@ -168,7 +197,7 @@ def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program |
         ValueError: unless one of the two is given, with options that belong to it.
     """
     if (options.function is None) == (options.program is None):
-        raise ValueError("one of `MODULE:FUNCTION`, `--exec COMMAND` and `--model MODULE:MODEL` must be given.")
+        raise ValueError("one of `MODULE:FUNCTION`, `--exec`, `--model` and `--cache` must be given.")
     if options.program is None:
         if options.raw:
             raise ValueError("`--raw` belongs to `--exec`, the arrays of a function have no bytes to choose.")

@@ -85,7 +85,7 @@ def test_the_command_has_four_statuses(tmp_path, command):
         (3, "argument --longest: invalid int value", ("mine:model.rope", "--longest", "far")),
         (3, "unrecognized arguments: --far", ("mine:model.rope", "--far")),
         (3, "unrecognized arguments: twice", ("mine:model.rope", "twice")),
-        (3, "one of `MODULE:FUNCTION`, `--exec COMMAND` and `--model MODULE:MODEL` must be given", ()),
+        (3, "one of `MODULE:FUNCTION`, `--exec`, `--model` and `--cache` must be given", ()),
         (3, "`encoding` must be written like", ("mine:model.rope", "--spec", "64")),
         (3, "give one of them", ("mine:model.rope", "--spec", "Sine(dim=2)", "--config", "config.json")),
         (3, "`framework` must be one of", ("mine:model.rope", "--framework", "caffe")),
