@@ -16,7 +16,6 @@ OTHERS = ("sphinx", "figures")  # catalogues of the words of the theme, and of t
 PAGES = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.rglob("*.po"))]
 TRANSLATED = [page for page in PAGES if page not in OTHERS]
 WORDS = "reference/words"  # names of one thing in papers and libraries, which readers of any page may need
-ENGLISH = ' lang="en" hreflang="en"'
 CHINESE = "zh"  # the folder of the Chinese pages among the English ones
 
 
@@ -32,14 +31,13 @@ def lead_elsewhere(app: Sphinx, page: str, template: str, context: dict[str, Any
         return
     up = "../" * page.count("/")
     is_chinese = app.tags.has("translated")
-    english = f"../{up}" if is_chinese else up
     links = []
     if is_chinese:
-        links.append(f'<a href="{english}{page}.html"{ENGLISH}>English</a>')
+        links.append(f'<a href="../{up}{page}.html" lang="en" hreflang="en">English</a>')
     elif page in TRANSLATED:
         links.append(f'<a href="{up}{CHINESE}/{page}.html" lang="zh-CN" hreflang="zh-CN">中文</a>')
     if page != WORDS:
-        links.append(f'<a href="{english}{WORDS}.html"{ENGLISH if is_chinese else ""}>Words</a>')
+        links.append(f'<a href="{up}{WORDS}.html">{"词汇" if is_chinese else "Words"}</a>')
     context["body"] = f'<p class="language">{" · ".join(links)}</p>\n{context["body"]}'
 
 
