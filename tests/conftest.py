@@ -1,3 +1,4 @@
+import builtins
 import gc
 import os
 import warnings
@@ -78,6 +79,11 @@ def pytest_collection_finish():
     """Look less often for garbage, and not among modules and tests: a tenth of the time of compilers goes into that."""
     gc.freeze()
     gc.set_threshold(10_000)
+
+
+def pytest_runtest_setup():
+    """Forget the last result of an example, which doctest leaves in `builtins`: Paddle's compiler compares those."""
+    vars(builtins).pop("_", None)
 
 
 @pytest.fixture(scope="session")
