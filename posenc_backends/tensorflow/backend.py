@@ -28,9 +28,10 @@ class TensorFlowBackend(Backend):
             return tf.constant(array)
 
     def to_numpy(self, array: Any, /) -> npt.NDArray[Any]:
-        """Return the numbers of a tensor; bfloat16, which NumPy lacks, becomes float32."""
-        tensor = tf.convert_to_tensor(array)
-        return (tf.cast(tensor, tf.float32) if tensor.dtype == tf.bfloat16 else tensor).numpy()
+        """Return the numbers of a tensor, also where code is traced; bfloat16, which NumPy lacks, becomes float32."""
+        with tf.init_scope():
+            tensor = tf.convert_to_tensor(array)
+            return (tf.cast(tensor, tf.float32) if tensor.dtype == tf.bfloat16 else tensor).numpy()
 
     def is_traced(self, array: Any, /) -> bool:
         """Return whether values are unknown: in a `tf.function`, a Keras `fit`, or a `tf.data` pipeline."""

@@ -109,6 +109,14 @@ def test_sizes_may_be_unknown_in_graphs():
         tf.function(attended, input_signature=3 * [tf.TensorSpec((None, 3, 4))])(x, x, x)
 
 
+def test_tensors_around_a_graph_are_its_constants():
+    import tensorflow as tf
+
+    layer, x, lengths = MultiHeadAttention(4, 2), numbers(2, 3, 4), tf.constant([3, 1])
+    wanted = layer(x, x, x, lengths)
+    np.testing.assert_allclose(tf.function(lambda x: layer(x, x, x, lengths))(x), wanted, atol=1e-6)
+
+
 @pytest.mark.parametrize("layout", ["half", "interleaved", "interleaved_to_half"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_graphs_of_rows_rotate_as_the_formula(layout, dtype):
