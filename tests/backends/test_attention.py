@@ -392,14 +392,14 @@ def test_a_cache_past_the_end_of_an_encoding(on, to_backend):
     [None, *(pytest.param(one, marks=pytest.mark.slow) for one in (ROTARY, Alibi(num_heads=4), POSITIONS[7]))],
     ids=class_name,
 )
-def test_causal_calls_are_compiled(on, to_backend, position):
+def test_causal_calls_are_compiled(on, to_backend, position, traced):
     if "compiled" in on.known_failures:
         pytest.skip("This framework has no compiler.")
     layer, _ = make_layer(on, position)
     x = to_backend(tokens(2, 6, 16))
     lengths = to_backend([6, 4])
     eager = [on.backend.to_numpy(layer(x, x, x, valid_lens, causal=True)) for valid_lens in (None, lengths)]
-    compiled = on.testing.compiled(layer)
+    compiled = traced(layer)
     for valid_lens, wanted in zip((None, lengths), eager, strict=True):
         arguments = () if valid_lens is None else (valid_lens,)
         got = compiled(x, x, x, *arguments, causal=True)
