@@ -236,7 +236,7 @@ def _turns(encoding: RotaryEncoding) -> list[_Turn]:
     count, sign = encoding.pairs, -1 if encoding.direction == "inverse" else 1
     channels = channel_pairs(encoding.head_dim, count, encoding.pairing, encoding.pairing.split).T.tolist()
     factors = encoding.attention_factors.tolist()
-    rows = zip(channels, encoding.axes, encoding._frequencies()[:count], factors, strict=True)
+    rows = zip(channels, encoding.axes, encoding.exact_frequencies()[:count], factors, strict=True)
     return [
         _Turn(index, (first, second), axis, sign * frequency, factor)
         for index, ((first, second), axis, frequency, factor) in enumerate(rows)

@@ -160,7 +160,7 @@ class AxialRotary(RotaryEncoding):
         factors = [Decimal(1) if scaling is None else scaling.exact_attention_factor() for scaling in self._scalings()]
         return tuple(factors) if len(set(factors)) > 1 else (factors[0],)
 
-    def _frequencies(self) -> Frequencies:
+    def exact_frequencies(self) -> Frequencies:
         series = [iter(one) for one in self._series()]
         frequencies = tuple(next(series[axis]) for axis in self.axes)
         if self.unit == "radian":

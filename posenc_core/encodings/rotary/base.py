@@ -95,7 +95,7 @@ class RotaryEncoding(QueryKeyEncoding):
 
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:
         """Return radians per position, one for each pair, float64, shape `(pairs,)`; `inv_freq` in other libraries."""
-        return f.as_float64(self.at(seq_len)._frequencies())
+        return f.as_float64(self.at(seq_len).exact_frequencies())
 
     def unscaled(self) -> Self:
         """Return the encoding with the frequencies of its base alone."""
@@ -161,7 +161,7 @@ class RotaryEncoding(QueryKeyEncoding):
     def _tables(self, positions: Any, dtype: DType = np.float32) -> tuple[Table, Table]:
         known = self._known(positions)
         if self.num_axes == 1:
-            return self._cos_sin(known, self._frequencies(), dtype)
+            return self._cos_sin(known, self.exact_frequencies(), dtype)
         if known.ndim == 1:
             return self._on_all_axes(known, dtype)
         if len(known) != self.num_axes:
@@ -172,11 +172,11 @@ class RotaryEncoding(QueryKeyEncoding):
         """Return the tables of pairs that rotate, for positions that are the same on all axes."""
         if len(self._factors()) > 1:
             return self._by_column([positions] * self.num_axes, dtype)
-        return self._cos_sin(positions, self._frequencies()[: self.pairs], dtype)
+        return self._cos_sin(positions, self.exact_frequencies()[: self.pairs], dtype)
 
     def _by_column(self, positions: Sequence[npt.NDArray[Any]], dtype: DType) -> tuple[Table, Table]:
         """Return the tables of positions, `(..., length)` for each axis."""
-        pairs = zip(self.axes, self._frequencies(), self._pair_factors(), strict=True)
+        pairs = zip(self.axes, self.exact_frequencies(), self._pair_factors(), strict=True)
         columns = (self._cos_sin(positions[axis], (w,), dtype, factor) for axis, w, factor in pairs)
         cos, sin = zip(*columns, strict=True)
         return np.concatenate(cos, axis=-1), np.concatenate(sin, axis=-1)
@@ -191,7 +191,7 @@ class RotaryEncoding(QueryKeyEncoding):
 
     def derivatives(self, positions: Any) -> Tables:
         """Return the derivatives for positions that are the same on all axes; `precision` rounds no derivative."""
-        known, frequencies = self._known(positions), self._frequencies()[: self.pairs]
+        known, frequencies = self._known(positions), self.exact_frequencies()[: self.pairs]
         with high_precision():
             rates = tuple(map(mul, frequencies, self._pair_factors()))
         cos, sin = (np.empty((known.size, len(rates)), np.float32) for _ in "cs")
@@ -200,11 +200,11 @@ class RotaryEncoding(QueryKeyEncoding):
         return {"cos": cos, "sin": -sin if self.direction == "inverse" else sin}
 
     def angular_frequencies(self) -> npt.NDArray[np.float64]:
-        return f.as_float64(self._frequencies()[: self.pairs])
+        return f.as_float64(self.exact_frequencies()[: self.pairs])
 
     def traced_rows(self, positions: Array, /) -> tuple[Array, ...]:
         xp = namespace_of(positions)
-        angles = angles_of(positions, f.as_float64(self._frequencies()[: self.pairs]))
+        angles = angles_of(positions, f.as_float64(self.exact_frequencies()[: self.pairs]))
         factor: Any = self.attention_factor
         if len(self._factors()) > 1:
             factor = xp.asarray(self.attention_factors, dtype=angles.dtype, **beside(angles))
@@ -221,8 +221,8 @@ class RotaryEncoding(QueryKeyEncoding):
         return tables | {"turns_by": np.equal.outer(np.arange(self.num_axes), self.axes).astype(np.float32)}
 
     @abstractmethod
-    def _frequencies(self) -> Frequencies:
-        """Return radians per position, one for each pair."""
+    def exact_frequencies(self) -> Frequencies:
+        """Return radians per position, one for each pair, as decimals, so that a table is rounded only once."""
 
     def _factors(self) -> Frequencies:
         """Return the factor of cos and sin of each axis, or one for all of them."""

@@ -93,7 +93,7 @@ def _whole(encoding: Any, cos: Table, sin: Table) -> tuple[Table, Table]:
 def _angles(encoding: Any, rows: int) -> Table:
     """Return the angle of each channel; in float32 as models compute it, or minus whole turns."""
     compute = angles_of_float32 if encoding.precision == "float32" else angles_in_turn
-    angles = compute(sequence(rows), encoding._frequencies()[: encoding.pairs])
+    angles = compute(sequence(rows), encoding.exact_frequencies()[: encoding.pairs])
     angles = -angles if encoding.direction == "inverse" else angles
     table: Table = per_channel(angles, encoding.pairing, encoding.head_dim, 0.0)
     return table
@@ -103,7 +103,7 @@ def _ggml(encoding: Any, rows: int) -> dict[str, Any]:
     """Return the arguments of `ggml_rope_ext`, which computes the angles from the base and a divisor of each pair."""
     spread, sign = encoding.pairing.placement == "spread", -1 if encoding.direction == "inverse" else 1
     channels = encoding.head_dim if spread else encoding.rotary_channels
-    wanted = encoding._frequencies()[: encoding.pairs]
+    wanted = encoding.exact_frequencies()[: encoding.pairs]
     plain = geometric(channels, base=encoding.base)
     with high_precision():
         ratios = [one / other if other else Decimal(STILL) for one, other in zip(plain, wanted, strict=False)]

@@ -147,7 +147,7 @@ class FoPE(RotaryEncoding):
     def _still(self) -> int:
         return -self.floor_sine if self.direction == "inverse" else self.floor_sine
 
-    def _frequencies(self) -> Frequencies:
+    def exact_frequencies(self) -> Frequencies:
         frequencies = geometric(self.head_dim, base=self.base)
         return (*frequencies[: self.terms], *(Decimal(0) for _ in frequencies[self.terms :]))
 

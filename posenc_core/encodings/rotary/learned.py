@@ -47,7 +47,7 @@ class LearnedRotary(Rotary):
     def constants(self, max_len: int) -> Tables:
         factor = self.attention_factor
         return {
-            "frequencies": as_float64(self._frequencies()[: self.pairs]).astype(np.float32),
+            "frequencies": as_float64(self.exact_frequencies()[: self.pairs]).astype(np.float32),
             "cos_factor": np.array([factor], np.float32),
             "sin_factor": np.array([-factor if self.direction == "inverse" else factor], np.float32),
         }

@@ -113,7 +113,7 @@ class MixedRotary(RotaryEncoding):
         sin = xp.sin(angles)
         return xp.cos(angles), -sin if self.direction == "inverse" else sin
 
-    def _frequencies(self) -> Frequencies:
+    def exact_frequencies(self) -> Frequencies:
         return geometric(self.rotary_channels // self.num_axes, base=self.base) * self.num_axes
 
     def _initial(self, drawn: A) -> A:
@@ -124,7 +124,7 @@ class MixedRotary(RotaryEncoding):
     def _rotated(self, drawn: Array) -> Array:
         """Return the frequencies of the axes, rotated by a random rotation for each head."""
         xp, each = namespace_of(drawn), self.pairs // self.num_axes
-        sizes = as_float64(self._frequencies()[:each]).astype(np.float32)
+        sizes = as_float64(self.exact_frequencies()[:each]).astype(np.float32)
         sizes = xp.asarray(sizes, **beside(drawn))
         directions = _rotation([[drawn[axis, :, i] for axis in range(self.num_axes)] for i in range(self.num_axes - 1)])
         along = [

@@ -152,7 +152,7 @@ class Rotary(_Arguments):
     def frequencies(self, seq_len: int | None = None) -> npt.NDArray[np.float64]:  # type: ignore[misc]
         return RotaryEncoding.frequencies(self, seq_len)
 
-    def _frequencies(self) -> Frequencies:
+    def exact_frequencies(self) -> Frequencies:
         plain = f.geometric(self.rotary_channels, base=self.base) if self.own is None else f.chosen(self.own)
         return plain if self.scaling is None else self.scaling.scaled_frequencies(plain, base=self.base)
 

@@ -99,5 +99,7 @@ class XPos(Rotary):
         pairs = Fraction(self.rotary_channels, 2)
         bases = tuple((i / pairs + Fraction(2, 5)) / Fraction(7, 5) for i in range(self.rotary_channels // 2))
         envelope = Envelope.of_powers(bases, span=sign * self.scale_base, center=self.center)
-        cos, sin = cos_sin(positions, self._frequencies(), factor=self._factors()[0], envelope=envelope, dtype=dtype)
+        cos, sin = cos_sin(
+            positions, self.exact_frequencies(), factor=self._factors()[0], envelope=envelope, dtype=dtype
+        )
         return cos, -sin if self.direction == "inverse" else sin
