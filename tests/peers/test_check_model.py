@@ -71,6 +71,18 @@ def of_positions(change):
     return plant
 
 
+def forget_cache(model):
+    """Let the model count positions from 0 in each call, as if nothing were in the cache."""
+
+    def counted(part, args, kwargs):
+        tokens = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
+        if kwargs.get("position_ids") is None:
+            kwargs = kwargs | {"position_ids": torch.arange(tokens.shape[1])[None]}
+        return args, kwargs
+
+    model.get_decoder().register_forward_pre_hook(counted, with_kwargs=True)
+
+
 def of_function(name, change):
     """Return a fault that changes a function in the file of the model."""
 
@@ -145,6 +157,7 @@ FAULTS = {  # by what was done: the family, how, the names of the mistakes, and 
     "positions from 1": (LLAMA, of_positions(lambda at: at + 1), {"positions off by one"}),
     "positions of one row": (LLAMA, of_positions(lambda at: at[:1].expand_as(at)), {"positions of the first row"}),
     "positions counted again": (LLAMA, of_positions(lambda at: torch.arange(at.shape[1])[None]), {"positions ignored"}),
+    "positions without the cache": (LLAMA, forget_cache, {"positions ignored"}),
     "positions in bfloat16": (LLAMA, of_positions(lambda at: at.bfloat16().long()), {"bfloat16 positions"}),
     "positions clamped": (LLAMA, of_positions(lambda at: at.clamp(max=4095)), {"positions clamped"}),
     "positions wrapped": (LLAMA, of_positions(lambda at: at % 2048), {"positions wrapped"}),

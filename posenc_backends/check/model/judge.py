@@ -28,7 +28,7 @@ STILL = {"float64": 2.0**-18, "float32": 2.0**-18, "bfloat16": 2.0**-5, "float16
 HEADS = 2  # of a layer in which a mistake is looked for
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """What a layer multiplies in a call.
 
     Attributes:
@@ -61,7 +61,7 @@ class Seen(NamedTuple):
         both = zip(self.plain, self.rotated, strict=True)
         return all(np.abs(after - before).max() <= STILL[self.dtype] * np.abs(before).max() for before, after in both)
 
-    def at_channels(self, width: int) -> Seen:
+    def take_channels(self, width: int) -> Observation:
         """Return this many channels, those that rotate: the first of a head, or its last."""
         plain, rotated = self.plain[0], self.rotated[0]
         rest = plain.shape[-1] - width
@@ -69,13 +69,13 @@ class Seen(NamedTuple):
             return self
         moved = np.flatnonzero(np.abs(rotated - plain).max(axis=(0, 1, 2)) > 0)
         channels = slice(width) if len(moved) and moved[0] < rest else slice(rest, None)
-        return self._changed(lambda x: x[..., channels])
+        return self._change(lambda x: x[..., channels])
 
-    def at_heads(self, count: int) -> Seen:
+    def take_heads(self, count: int) -> Observation:
         """Return the first heads."""
-        return self._changed(lambda x: x[:, :count])
+        return self._change(lambda x: x[:, :count])
 
-    def _changed(self, change: Any) -> Seen:
+    def _change(self, change: Any) -> Observation:
         return self._replace(plain=tuple(map(change, self.plain)), rotated=tuple(map(change, self.rotated)))
 
 
@@ -98,7 +98,9 @@ class InModel(RotateQueriesAndKeys):
         if positions.shape[-1] > 1:
             positions = positions[..., self.pairs]
         larger = ENTRIES[self.dtype] + RADIANS[self.dtype] * np.abs(positions * self.frequencies)
-        return super().magnitudes(candidate, results) * (larger if larger.ndim < 3 else larger[:, None])
+        lengths = super().magnitudes(candidate, results)
+        lengths = np.maximum(lengths, lengths.max() / 8)  # errors of hidden states reach all channels
+        return lengths * (larger if larger.ndim < 3 else larger[:, None])
 
 
 def _signature(encoding: Any, dtype: str) -> InModel:
@@ -117,7 +119,7 @@ class Judge:
     def __init__(self) -> None:
         self.known: list[Mistake] = []
 
-    def mistakes(self, encoding: Any, calls: Iterable[Seen]) -> list[FoundMistake]:
+    def mistakes(self, encoding: Any, calls: Iterable[Observation]) -> list[FoundMistake]:
         """Return the mistakes of a layer in the first call that shows one.
 
         Args:
@@ -129,27 +131,29 @@ class Judge:
         calls = list(calls)
         diagnosis = Diagnosis(_signature(encoding, calls[0].dtype), Budget(MOST_HYPOTHESES))
         diagnosis._known = self.known
-        for seen in calls:
-            found = list(self._of_call(encoding, seen, diagnosis))
+        for observation in calls:
+            found = list(self._of_call(encoding, observation, diagnosis))
             if found:
                 return found
         return []
 
-    def _of_call(self, encoding: Any, seen: Seen, diagnosis: Diagnosis) -> Iterator[FoundMistake]:
+    def _of_call(self, encoding: Any, observation: Observation, diagnosis: Diagnosis) -> Iterator[FoundMistake]:
         infinite = float("inf")
-        if not seen.is_finite:
-            yield found_in(seen.call(None), NOT_FINITE, "queries or keys are NaN or infinity", error=infinite)
+        if not observation.is_finite:
+            yield found_in(observation.call(None), NOT_FINITE, "queries or keys are NaN or infinity", error=infinite)
         elif encoding is None:
-            if not seen.is_still:
-                yield found_in(seen.call(None), NOPE, "queries and keys rotate", error=infinite)
-        elif (width := seen.plain[0].shape[-1]) < encoding.head_dim:
-            yield found_in(seen.call(None), WRONG_WIDTH, f"heads have {width} channels", error=infinite)
+            if not observation.is_still:
+                yield found_in(observation.call(None), NOPE, "queries and keys rotate", error=infinite)
+        elif (width := observation.plain[0].shape[-1]) < encoding.head_dim:
+            yield found_in(observation.call(None), WRONG_WIDTH, f"heads have {width} channels", error=infinite)
         else:
-            seen = seen.at_channels(encoding.head_dim)
-            expected = Candidate(encoding=encoding.at(int(seen.positions.max()) + 1), positions=seen.positions)
-            result = measure(diagnosis.signature, seen.call(expected), seen.rotated)
+            observation = observation.take_channels(encoding.head_dim)
+            expected = Candidate(
+                encoding=encoding.at(int(observation.positions.max()) + 1), positions=observation.positions
+            )
+            result = measure(diagnosis.signature, observation.call(expected), observation.rotated)
             if result.worst > LIMIT:
-                few = seen.at_heads(HEADS)
+                few = observation.take_heads(HEADS)
                 result = measure(diagnosis.signature, few.call(expected), few.rotated)
             diagnosis.add(result)
             yield from diagnosis.mistakes

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from posenc_core.huggingface.load_layers import name_layers
 
 from ..diagnosis import FoundMistake
-from ..result import CONFORMS, DIFFERS
+from ..result import CONFORMS, DIFFERS, FAILED
 
 
 class LayerResult(NamedTuple):
@@ -39,16 +39,22 @@ class ModelResult:
     Attributes:
         model: the name of its class.
         layers: the result of each layer, in order.
+        calls: the names of the calls that were compared.
+        failure: what the model raised; None if it ran.
         remarks: what was not found, or not run.
     """
 
     model: str
-    layers: tuple[LayerResult, ...]
+    layers: tuple[LayerResult, ...] = ()
+    calls: tuple[str, ...] = ()
+    failure: str | None = None
     remarks: tuple[str, ...] = ()
 
     @property
     def status(self) -> int:
-        """0 if all layers conform, 1 if one does not."""
+        """0 if all layers conform, 1 if one does not, 2 if the model failed."""
+        if self.failure is not None:
+            return FAILED
         return DIFFERS if any(layer.mistakes for layer in self.layers) else CONFORMS
 
     @property
@@ -68,10 +74,12 @@ class ModelResult:
     def entries(self) -> tuple[str, ...]:
         """The outcome, the layers with mistakes, the others and the remarks, as texts."""
         wrong, count = sum(bool(layer.mistakes) for layer in self.layers), len(self.layers)
-        outcome = f"conforms in {count} layers"
+        if self.failure is not None:
+            return (f"failed; {self.model}", *(f"  {one}" for one in (self.failure, *self.remarks)))
+        outcome = f"conforms in {count} layer{'s' * (count > 1)}"
         if wrong:
             outcome = f"does not conform in {wrong} of {count} layers: {', '.join(self.names)}"
-        entries = [f"{outcome}; {self.model}"]
+        entries = [f"{outcome}; {self.model}, {', '.join(self.calls)}"]
         for group in self.groups():
             layers = name_layers(None, [layer.number for layer in group])
             encoding = "no rotation" if group[0].encoding is None else repr(group[0].encoding)
@@ -95,5 +103,7 @@ class ModelResult:
                 }
                 for layer in self.layers
             ],
+            "calls": list(self.calls),
+            "failure": self.failure,
             "remarks": list(self.remarks),
         }

@@ -14,20 +14,24 @@ from posenc_core._array_api.checks import shown
 from posenc_core.encodings import Encoding, RotaryEncoding
 from posenc_core.encodings.notation import parse
 from posenc_core.huggingface import load_layers
+from posenc_core.huggingface.load_layers import name_layers
 
 from ..diagnosis import FoundMistake
 from ..precision_classes import UNKNOWN
-from .judge import NOT_FINITE, Judge, Seen
-from .observed import Call, Float64s, ModelAdapter, layer_number
+from .judge import NOT_FINITE, Judge, Observation
+from .protocol import Call, Float64s, ModelAdapter, Product, layer_number
 from .result import LayerResult, ModelResult
 
 NEAR = np.stack([np.arange(3, 20), np.arange(100, 117)])  # of two rows
-ALONE = np.r_[0, NEAR.ravel()][:, None]  # of rows of one token
+SINGLE_ROWS = np.r_[0, NEAR.ravel()][:, None]  # of rows of one token
 FAR = np.array(
     [0, 31, 32, 33, 127, 128, 500, 511, 1000, 2047, 2048, 4095, 4096, 8191, 10000, 32767, 65537, 100003, 131071]
 )[:, None]
-COUNTED = np.arange(67)  # of a model that counts tokens itself
-NOT_COMPUTED, SHOWN = "buffer not computed", 3
+OWN_POSITIONS = np.arange(67)  # of a model that counts tokens itself
+FIRST = "not judged: position 0, which others are compared with, as the rotation cannot be left out"
+CACHE_LENGTH = 5  # tokens before the one that is judged
+AFTER_CACHE = f"after a cache of {CACHE_LENGTH}"
+NOT_COMPUTED, MOST_NUMBERS = "buffer not computed", 3
 ALIKE = 1e-4  # relative difference of rows that do not depend on positions, but for their length
 
 
@@ -68,7 +72,7 @@ def _expected(model: Any, config: Any, spec: Encoding | str | None) -> tuple[Any
             raise ValueError("`spec` and `config` both name the encoding: give one of them.")
         encoding = parse(spec) if isinstance(spec, str) else spec
         if not isinstance(encoding, RotaryEncoding):
-            raise TypeError(f"`spec` must be a rotary encoding, got {shown(encoding)}.")
+            raise TypeError(f"`spec` must be rotary, got {shown(encoding)}.")
         return encoding, []
     config = getattr(model, "config", None) if config is None else config
     if config is None:
@@ -94,59 +98,98 @@ class _Run:
         encodings = [one for one in (expected if isinstance(expected, tuple) else (expected,)) if one is not None]
         self.num_axes = max((one.num_axes for one in encodings), default=1)
         self.judge = Judge()
+        self.call_names: list[str] = []  # names of calls
 
     def result(self) -> ModelResult:
         """Make the calls and judge each layer."""
-        layers = self._layers()
+        try:
+            layers = self._layers()
+        except Exception as error:  # noqa: BLE001 - whatever the model raises
+            failure = f"the model raised {type(error).__name__}: {' '.join(str(error).split())}"
+            return ModelResult(model=self.name, failure=failure, remarks=tuple(self.remarks))
+        if not layers:
+            raise ValueError("`model` must multiply queries and keys, but none of its modules does.")
         if any(layer.mistakes for layer in layers) and self.adapter.has_sine_first:
             self.adapter.reads_sine_first = True
             other = self._layers()
             layers = layers if any(layer.mistakes for layer in other) else other
-        self.remarks += [f"not run: {name} ({cls})" for name, cls in self.adapter.uncalled()]
-        return ModelResult(model=self.name, layers=tuple(layers), remarks=tuple(dict.fromkeys(self.remarks)))
+        if isinstance(self.expected, tuple):
+            found = {layer.number for layer in layers}
+            silent = [at for at, one in enumerate(self.expected) if one is not None and at not in found]
+            self.remarks += (
+                [f"not found: products of queries and keys in {name_layers(None, silent)}"] if silent else []
+            )
+        self.remarks += [f"not run: {name} ({cls})" for name, cls in self.adapter.list_idle()]
+        remarks = tuple(dict.fromkeys(self.remarks))
+        return ModelResult(model=self.name, layers=tuple(layers), calls=tuple(self.call_names), remarks=remarks)
 
     def _layers(self) -> list[LayerResult]:
-        calls = self._calls()
+        calls = [*self._calls(), *self._after_cache()]
+        self.call_names = list(dict.fromkeys(observation.name for call in calls for observation in call.values()))
         layers = []
         for module, number in self._modules(calls[0]):
             encoding = self.expected[number] if isinstance(self.expected, tuple) else self.expected
-            seen = [call[module] for call in calls if module in call]
-            mistakes = [self._of_memory(one) for one in self.judge.mistakes(encoding, seen)]
+            observation = [call[module] for call in calls if module in call]
+            mistakes = [self._rename(one) for one in self.judge.mistakes(encoding, observation)]
             layers.append(LayerResult(module, number, encoding, tuple(mistakes)))
         return layers
 
-    def _of_memory(self, mistake: FoundMistake) -> FoundMistake:
-        """Return a mistake that is not known as that of a buffer that nothing has computed, if there is one."""
+    def _rename(self, mistake: FoundMistake) -> FoundMistake:
+        """Return a mistake by its cause in a model: a cache that is forgotten, or a buffer that was not computed."""
+        if mistake.name == "not rotated" and mistake.calls == (AFTER_CACHE,):  # as at position 0
+            return replace(mistake, name="positions ignored", description="a token after a cache has position 0")
         if mistake.name not in (UNKNOWN, NOT_FINITE, "not rotated"):
             return mistake
         for buffer in self.adapter.buffers():
             numbers = buffer.numbers
             is_computed = np.isfinite(numbers).all() and numbers.any() and (np.diff(numbers) <= 0).all()
             if len(numbers) > 1 and not is_computed:
-                values = ", ".join(f"{one:.3g}" for one in numbers[:SHOWN])
+                values = ", ".join(f"{one:.3g}" for one in numbers[:MOST_NUMBERS])
                 description = f"`{buffer.name}` is {values}, …: memory that was not filled, as after `to_empty`"
                 return replace(mistake, name=NOT_COMPUTED, description=description)
         return mistake
 
-    def _calls(self) -> list[dict[str, Seen]]:
+    def _calls(self) -> list[dict[str, Observation]]:
         """Return what each layer multiplies near position 0 and far from it."""
         if not self.adapter.takes_positions:
-            self.remarks.append(f"not run: positions past {len(COUNTED) - 1}, as the model takes none")
-            return [self._seen("near", COUNTED[None], is_given=False)[0]]
-        near, is_alike = dict[str, Seen](), False
+            self.remarks.append(f"not run: positions past {OWN_POSITIONS[-1]}, as the model takes none")
+            near, is_alike = self._observe(f"up to {OWN_POSITIONS[-1]}", OWN_POSITIONS[None], is_given=False)
+            self.remarks += [] if is_alike else [FIRST]
+            return [near]
+        near, is_alike = dict[str, Observation](), False
         if self.adapter.dtype == "float32":
-            near, is_alike = self._seen("near", NEAR)
+            near, is_alike = self._observe("near", NEAR)
         if not is_alike:  # where tokens change others, by convolutions or weights whose sum is not 1 in half precision
-            near, is_alike = self._seen("near", ALONE)
-        if not is_alike:
-            self.remarks.append("queries and keys at position 0 are taken as not rotated: all others are compared")
+            near, is_alike = self._observe("near", SINGLE_ROWS)
+        self.remarks += [] if is_alike else [FIRST]
         try:
-            return [near, self._seen("far", FAR)[0]]
+            return [near, self._observe(f"up to {FAR.max():,}", FAR)[0]]
         except (IndexError, RuntimeError, ValueError) as error:
             self.remarks.append(f"not run: positions past {NEAR.max()}: {error}")
             return [near]
 
-    def _modules(self, call: dict[str, Seen]) -> Iterator[tuple[str, int]]:
+    def _after_cache(self) -> list[dict[str, Observation]]:
+        """Return what each layer multiplies for a token after a cache of others, whose position the model counts."""
+        if not self.adapter.takes_cache:
+            return []
+        tokens = np.full((1, CACHE_LENGTH + 1), self.adapter.token)
+        runs = []
+        try:
+            for is_rotated in (True, False):
+                _, cache = self.adapter.run(Call(tokens[:, 1:], None, has_cache=True), is_rotated=is_rotated)
+                if cache is None:
+                    self.remarks.append("not run: a token after a cache, as the model returns none")
+                    return []
+                call = Call(tokens[:, :1], None, cache, has_cache=True)
+                runs.append(self.adapter.run(call, is_rotated=is_rotated)[0])
+        except Exception as error:  # noqa: BLE001 - whatever the model raises
+            self.remarks.append(f"not run: a token after a cache: {type(error).__name__}: {error}")
+            return []
+        last = [[one._replace(k=one.k[..., -1:, :]) for one in run] for run in runs]
+        positions = np.full((self.num_axes, 1) if self.num_axes > 1 else 1, CACHE_LENGTH)
+        return [self._by_module(AFTER_CACHE, positions, *last)[0]]
+
+    def _modules(self, call: dict[str, Observation]) -> Iterator[tuple[str, int]]:
         """Yield the modules of layers that are judged, with their numbers."""
         for place, module in enumerate(call):
             number = layer_number(module)
@@ -156,21 +199,27 @@ class _Run:
             else:
                 yield module, number
 
-    def _seen(self, name: str, rows: npt.NDArray[Any], *, is_given: bool = True) -> tuple[dict[str, Seen], bool]:
+    def _observe(
+        self, name: str, rows: npt.NDArray[Any], *, is_given: bool = True
+    ) -> tuple[dict[str, Observation], bool]:
         """Return what each layer multiplies in a call at these positions, and whether all its tokens are alike."""
         at = self._on_axes(rows)
         call = Call(np.full(rows.shape, self.adapter.token), at if is_given else None)
         rotated, _ = self.adapter.run(call)
         plain, _ = self.adapter.run(call, is_rotated=False)
         positions = at[..., 0] if rows.shape[1] == 1 else at[..., 0, :] if rows.shape[0] == 1 else at
-        found, is_alike = dict[str, Seen](), True
+        return self._by_module(name, positions, rotated, plain)
+
+    def _by_module(
+        self, name: str, positions: npt.NDArray[Any], rotated: list[Product], plain: list[Product]
+    ) -> tuple[dict[str, Observation], bool]:
+        """Return what each module multiplies first, and whether all tokens are alike."""
+        found, is_alike = dict[str, Observation](), True
         for one, other in zip(rotated, plain, strict=True):
             pairs = [_pair(*both) for both in ((other.q, one.q), (other.k, one.k))]
             before, after, alike = zip(*pairs, strict=True)
             is_alike &= all(alike)
-            found.setdefault(one.name, Seen(name, positions, before, after, self.adapter.dtype))
-        if not found:
-            raise ValueError("`model` must multiply queries and keys, but none of its modules does.")
+            found.setdefault(one.name, Observation(name, positions, before, after, self.adapter.dtype))
         return found, is_alike
 
     def _on_axes(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from .observed import Buffer, Call, Product
+from .protocol import Buffer, Call, Product
 
 MULTIPLY = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
 ADD_PRODUCT = (torch.baddbmm, Tensor.baddbmm)
@@ -41,7 +41,7 @@ class TorchModel:
         self.device: torch.device = weight.device
         self.dtype: str = str(getattr(model, "dtype", weight.dtype)).removeprefix("torch.")
         self.rotations: dict[int, Callable[..., Any]] = {}  # by the id of a module: its result without rotation
-        self.called: set[str] = set()
+        self.run_names: set[str] = set()
         self.has_sine_first: bool = False  # whether a module seems to return sine and cosine in this order
         self.reads_sine_first: bool = False
         self.inputs: dict[str, tuple[Any, Any]] = {}  # of each layer, in the last run with rotation
@@ -99,14 +99,14 @@ class TorchModel:
             if is_rotated or name not in self.inputs:
                 return None
             given = self.inputs[name]  # as before, so that nothing but the rotation of this layer differs
-            same = tuple(_earlier(*both, mode.sizes) for both in zip(args, given[0], strict=True))
-            return same, {key: _earlier(now, given[1].get(key), mode.sizes) for key, now in kwargs.items()}
+            same = tuple(_reuse(*both, mode.sizes) for both in zip(args, given[0], strict=True))
+            return same, {key: _reuse(now, given[1].get(key), mode.sizes) for key, now in kwargs.items()}
 
         yield module.register_forward_pre_hook(enter, with_kwargs=True)
 
         def note(module: nn.Module, args: Any, kwargs: Any, result: Any) -> Any:
             mode.running.pop()
-            self.called.add(name)
+            self.run_names.add(name)
             if not is_rotated:
                 without = self.rotations.get(id(module))
                 return result if without is None else without(args, kwargs, result)
@@ -147,12 +147,12 @@ class TorchModel:
 
         return unchanged
 
-    def uncalled(self) -> list[tuple[str, str]]:
+    def list_idle(self) -> list[tuple[str, str]]:
         """Return the names and classes of modules that seem to encode positions and that no call has reached."""
         return [
             (name, type(module).__name__)
             for name, module in self.model.named_modules()
-            if name not in self.called and any(word in type(module).__name__.lower() for word in ("rotary", "rope"))
+            if name not in self.run_names and any(word in type(module).__name__.lower() for word in ("rotary", "rope"))
         ]
 
     def buffers(self) -> list[Buffer]:
@@ -233,7 +233,7 @@ def _numpy(x: Tensor) -> npt.NDArray[np.float64]:
     return np.asarray(x.detach().cpu().double().numpy())
 
 
-def _earlier(now: Any, before: Any, sizes: tuple[int, int]) -> Any:
+def _reuse(now: Any, before: Any, sizes: tuple[int, int]) -> Any:
     """Return an argument of a layer as it was before, if it is what all tokens have in common."""
     is_hidden = isinstance(now, Tensor) and now.is_floating_point() and isinstance(before, Tensor)
     return before if is_hidden and before.shape == now.shape and _are_alike(before, sizes) else now

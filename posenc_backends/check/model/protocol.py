@@ -1,4 +1,4 @@
-"""What is seen of a model: the same for all frameworks."""
+"""What a framework tells of a model: the same for all."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ class ModelAdapter(Protocol):
 
     def run(self, call: Call, *, is_rotated: bool = True) -> tuple[list[Product], Any]: ...
 
-    def uncalled(self) -> list[tuple[str, str]]: ...
+    def list_idle(self) -> list[tuple[str, str]]: ...
 
     def buffers(self) -> list[Buffer]: ...
