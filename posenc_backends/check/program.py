@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +25,7 @@ from posenc_core.formats.safetensors import read_header
 from .frameworks import Framework
 
 SECONDS = 60  # for one call
+MOST_BYTES = 2**26  # that a call returns or prints: some fifty times the largest that is wanted
 STORED = {  # the name of each dtype in safetensors files, and that of NumPy for its bytes
     "float64": ("F64", "<f8"),
     "float32": ("F32", "<f4"),
@@ -153,6 +158,8 @@ class Program:
             self._run([str(source), str(target)], b"")
             if not target.is_file():
                 raise ValueError("it must write the file that its last argument names, and wrote none")
+            if target.stat().st_size > MOST_BYTES:
+                raise ValueError(f"it must write at most {MOST_BYTES} bytes, got {target.stat().st_size}")
             return tuple(_read(target, name) for name in self.outputs)
 
     def _by_streams(self, given: dict[str, Numbers]) -> tuple[Numbers, ...]:
@@ -183,17 +190,54 @@ class Program:
         return [(*lead, self.encoding.widening * width) for *lead, width in shapes]
 
     def _run(self, arguments: list[str], data: bytes) -> bytes:
-        try:
-            done = subprocess.run(
-                [*self.command, *arguments], input=data, capture_output=True, timeout=SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"it took longer than {SECONDS} seconds") from error
-        if done.returncode:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
+        status, output, errors = _run_bounded([*self.command, *arguments], data)
+        if status:
+            lines = errors.decode(errors="replace").strip().splitlines()
             said = next((line for line in lines if "error: " in line.lower()), lines[-1] if lines else "no message")
-            raise RuntimeError(f"it ended with status {done.returncode}: {said[:200]}")
-        return done.stdout
+            raise RuntimeError(f"it ended with status {status}: {said[:200]}")
+        return output
+
+
+def _run_bounded(command: list[str], data: bytes) -> tuple[int, bytes, bytes]:
+    """Run a program and return its status, its output and what it says on standard error.
+
+    The processes that it started end with it.
+
+    Raises:
+        RuntimeError: if it takes longer than `SECONDS`, or writes more than `MOST_BYTES`.
+    """
+    pipe, written = subprocess.PIPE, {"stdout": b"", "stderr": b""}
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+
+    def end() -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+
+    def give() -> None:
+        with suppress(OSError), process.stdin as stream:  # type: ignore[union-attr]
+            stream.write(data)
+
+    def take(name: str) -> None:
+        with getattr(process, name) as stream:
+            written[name] = stream.read(MOST_BYTES + 1)
+        if len(written[name]) > MOST_BYTES:
+            end()
+
+    threads = [threading.Thread(target=give), *(threading.Thread(target=take, args=(name,)) for name in written)]
+    try:
+        for thread in threads:
+            thread.start()
+        status = process.wait(SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"it took longer than {SECONDS} seconds") from error
+    finally:
+        end()
+        process.wait()
+        for thread in threads:
+            thread.join()
+    if max(map(len, written.values())) > MOST_BYTES:
+        raise RuntimeError(f"it wrote more than {MOST_BYTES} bytes")
+    return status, *written.values()
 
 
 def default_form(encoding: Encoding) -> str:

@@ -26,6 +26,7 @@ from posenc_core.encodings.notation import parse
 
 from .fit import fit_screen
 from .modules import load_module, read_encoding
+from .output import write_text
 from .parser import Help
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json is not None:
             content = result.to_dict() | {"function": name}
             text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
-            options.json.write_text(text + "\n", encoding="utf-8")
+            write_text(options.json, text + "\n")
         first, *others = result.entries
         print(fit_screen([f"{name} {first}", *others], verbose=options.verbose), flush=True)  # noqa: T201
     except Exception as error:  # noqa: BLE001 - the status 1 of a traceback would mean that the function does not conform
@@ -204,7 +205,10 @@ def _checked(options: argparse.Namespace, encoding: Encoding) -> tuple[Program |
         return _load_function(options.function), options.function
     if options.framework is not None:
         raise ValueError("`--framework` belongs to a function: a program reads and writes bytes.")
-    command = tuple(shlex.split(options.program))
+    try:
+        command = tuple(shlex.split(options.program))
+    except ValueError as error:
+        raise ValueError(f"`--exec` must be a command as a shell takes it, got {options.program!r}: {error}.") from None
     if not command or shutil.which(command[0]) is None:
         raise FileNotFoundError(f"`--exec` must begin with a program that can be run, got {options.program!r}.")
     form = options.form or default_form(encoding)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from posenc_core import __version__
 from posenc_core._requirement import requirement
 
 from . import check, completion, explain, explorer, extend, golden, plot, relayout, report, same, train
+from .output import flush_output, safe_streams
 from .parser import Parser
 
 COMMANDS: tuple[Any, ...] = (report, plot, explain, extend, same, explorer, relayout, train, check, golden, completion)
@@ -36,13 +36,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command cannot run, as with wrong arguments, a file that cannot be read or written, or too little memory; 130 if
         it is interrupted. `posenc check` has its own.
     """
-    options = make_parser().parse_args((sys.argv[1:] if arguments is None else arguments) or ["--help"])
+    with safe_streams():
+        try:
+            status = _run(arguments)
+        except SystemExit:  # `--help`, or wrong arguments
+            if flush_output():
+                raise SystemExit(2) from None
+            raise
+        error = flush_output()
+        if error is None or isinstance(error, BrokenPipeError):  # `posenc … | head` has read enough
+            return 2 if error else status
+        if status < 2:
+            print(f"posenc: {sentence(error)}", file=sys.stderr)  # noqa: T201
+        return max(status, 2)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Run the command and return its exit status, after one sentence if it cannot run."""
     try:
+        options = make_parser().parse_args((sys.argv[1:] if arguments is None else arguments) or ["--help"])
         with _warnings_as_lines():
             status: int = options.run(options)
-            sys.stdout.flush()
-    except BrokenPipeError:  # `posenc … | head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed at the end
+    except BrokenPipeError:
         return 2
     except (ImportError, MemoryError, OSError, RecursionError, TypeError, ValueError) as error:
         print(f"posenc: {sentence(error)}", file=sys.stderr)  # noqa: T201

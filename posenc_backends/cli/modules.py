@@ -55,5 +55,6 @@ def _module_of_file(path: Path) -> Any:
         raise FileNotFoundError(f"there is no file {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    sys.path.insert(0, str(path.absolute().parent))  # of modules that it imports, as when Python runs it
     spec.loader.exec_module(module)
     return module

@@ -60,6 +60,10 @@ class Parser(argparse.ArgumentParser):
         found = (action for action in self._actions if isinstance(action, argparse._SubParsersAction))
         return {name: parser for action in found for name, parser in action.choices.items()}
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print a help or a version; unlike argparse's own method, raise if it cannot be written."""
+        (file or sys.stderr).write(message)
+
     def error(self, message: str) -> NoReturn:
         """Print usage and message, with the nearest choice for one that is unknown, and exit with `status`."""
         self.print_usage(sys.stderr)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from .modules import read_encoding
+from .output import replace_file
 from .parser import Help
 
 HELP = Help(
@@ -32,5 +33,7 @@ def run(options: argparse.Namespace) -> int:
     """Draw the encoding; return the exit status 0."""
     from posenc_core.analysis.plots import plot
 
-    plot(read_encoding(options.encoding), length=options.length).savefig(options.output)
+    figure = plot(read_encoding(options.encoding), length=options.length)
+    with replace_file(options.output) as picture:
+        figure.savefig(picture)
     return 0

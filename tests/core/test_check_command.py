@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import json
-import os
 import re
 import shlex
 import shutil
@@ -107,13 +106,16 @@ def test_an_error_of_the_library_is_not_reported_as_a_mistake_of_the_function(tm
     assert command("check", "mine:model.rope") == (3, "posenc: KeyError('missing')\n")
 
 
-def test_a_result_that_cannot_be_printed_gives_status_three(tmp_path):
-    (tmp_path / "mine.py").write_text(MODULE)
-    arguments = [sys.executable, "-m", "posenc_backends", "check", "mine:broken"]
-    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path, env=ascii_only)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "codec can't encode" in done.stderr
+def test_a_file_imports_the_modules_beside_it(tmp_path, command):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "beside_it.py").write_text(MODULE)
+    (tmp_path / "folder" / "mine.py").write_text("from beside_it import broken")
+    assert command("check", str(tmp_path / "folder" / "mine.py") + ":broken")[0] == 2
+
+
+def test_a_command_line_that_a_shell_refuses_names_its_option(command):
+    status, text = command("check", "--exec", "'unclosed")
+    assert (status, "`--exec`" in text) == (3, True)
 
 
 def test_a_file_may_be_called_like_a_module(tmp_path, command):

@@ -20,6 +20,8 @@ from posenc_core.analysis.pairs import Pair
 from posenc_core.huggingface import PositionEncodings, load_position
 from posenc_core.huggingface.config import TEXTS, contents, is_foreign
 
+from ..output import replace_file, write_text
+
 MAX_ROWS = 18  # of the table of pairs
 REMARK = (
     "float32: positions, frequencies and angles are rounded to float32, the best that models usually do; bfloat16: the "
@@ -51,10 +53,12 @@ def explain(
     if picture is not None:
         from posenc_core.analysis.plots import plot_explanation
 
-        plot_explanation(layers, title=str(config)).savefig(picture)
+        figure = plot_explanation(layers, title=str(config))
+        with replace_file(picture) as drawn:
+            figure.savefig(drawn)
     if path is not None:
         text = json.dumps([asdict(group) for group in layers], indent=1, allow_nan=False, ensure_ascii=False)
-        path.write_text(text + "\n", encoding="utf-8")
+        write_text(path, text + "\n")
     console = Console(highlight=False)
     by_axes = not is_rope and any(encoding is not None for _, encoding in position.rotary)
     if not by_axes:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from posenc_core.analysis.engines import ENGINES
 
+from ..output import replace_file, write_text
 from ..parser import Help
 
 NAMES = {engine.lower().replace(" ", "-"): engine for engine in ENGINES}
@@ -59,10 +60,11 @@ def run(options: argparse.Namespace) -> int:
     if options.output is not None:
         from posenc_core.analysis.plots import plot_extension
 
-        plot_extension(plan, name=options.scaling, title=str(options.config)).savefig(options.output)
+        with replace_file(options.output) as picture:
+            plot_extension(plan, name=options.scaling, title=str(options.config)).savefig(picture)
     from .tables import as_json, show
 
     if options.json is not None:
-        options.json.write_text(as_json(plan, lines), encoding="utf-8")
+        write_text(options.json, as_json(plan, lines))
     show(plan, lines, options.scaling)
     return 0

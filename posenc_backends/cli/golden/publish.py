@@ -22,6 +22,7 @@ from posenc_backends.conformance.errors import LEARNED, MULTIPLIED, POLAR
 from posenc_core._array_api.checks import check_type, shown
 from posenc_core.formats.safetensors import read_header
 
+from ..output import replace_file, write_text
 from .mistakes import mistaken
 from .schema import SCHEMA
 
@@ -147,7 +148,7 @@ def write_sets(
             if mistakes_of is None or name in mistakes_of:
                 _add_mistakes(golden_set, own[-1], case, tensors)
         file, data = f"{golden_set.name}.safetensors", safetensors(tensors, {"version": VERSION})
-        (folder / file).write_bytes(data)
+        _write(folder / file, data)
         if progress is not None:
             progress(file)
         digests[file] = hashlib.sha256(data).hexdigest()
@@ -155,12 +156,10 @@ def write_sets(
         cases += own
     content = {"version": VERSION, "licence": "MIT-0", "meanings": MEANINGS, "files": digests, "cases": cases}
     for name, described in (("golden.json", content), ("schema.json", SCHEMA)):
-        (folder / name).write_text(
-            json.dumps(described, indent=1, allow_nan=False) + "\n", encoding="utf-8", newline="\n"
-        )
-    (folder / "index.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+        write_text(folder / name, json.dumps(described, indent=1, allow_nan=False) + "\n")
+    write_text(folder / "index.txt", "\n".join(lines) + "\n")
     for name in TEXTS:
-        (folder / name).write_bytes(files("posenc_backends.cli.golden").joinpath(name).read_bytes())
+        _write(folder / name, files("posenc_backends.cli.golden").joinpath(name).read_bytes())
     return len(cases)
 
 
@@ -269,3 +268,8 @@ def _lines(file: Path, cases: list[dict[str, Any]]) -> Iterator[str]:
                 stored = STORED[one["dtype"]][0]
                 row = (file.name, where[one["tensor"]], stored, shape, part[:-1], case["name"], key, *kind)
                 yield "\t".join(map(str, row))
+
+
+def _write(path: Path, data: bytes) -> None:
+    with replace_file(path) as written:
+        written.write_bytes(data)

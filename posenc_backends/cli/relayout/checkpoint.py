@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -209,14 +209,18 @@ def _temporary(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """Hold a lock on a folder, which ends with the process however that ends; nothing on Windows."""
+def _locked(folder: str, *, needed: bool = False) -> Iterator[None]:
+    """Hold a lock on a folder, which ends with the process however that ends; none on Windows.
+
+    Unless it is needed, a file system that has no locks is no error: then nobody removes the folder.
+    """
     if fcntl is None:
         yield
         return
     opened = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with nullcontext() if needed else suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(opened)
@@ -227,7 +231,7 @@ def _remove_abandoned(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # it is locked, or another process has removed it
             if fcntl is not None and time.time() - folder.stat().st_mtime > _YOUNG:
-                with _locked(str(folder)):
+                with _locked(str(folder), needed=True):
                     shutil.rmtree(folder)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from posenc_core._array_api.checks import shown
+from posenc_core._array_api.checks import WIDEST, shown
 from posenc_core.encodings import RotaryEncoding
 from posenc_core.encodings.remapping import inner_rotary
 from posenc_core.formats.safetensors import ITEM_SIZES
@@ -52,6 +52,7 @@ _QUANTIZED = re.compile(r"\.(qweight|qzeros|scales|g_idx|absmax|quant_\w+|weight
 _WEIGHT = re.compile(r"(?:(.*)\.)?(?!base_layer\.)(\w+)\.(?:base_layer\.)?weight")
 
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+MOST_ROWS = 2**22  # of a projection, before the shapes of the file are compared: some hundred times the widest
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
 
 
@@ -278,12 +279,14 @@ def _inputs(text: dict[str, Any]) -> int | None:
 
 def _size(text: dict[str, Any], names: Sequence[str], default: int | None = None) -> int:
     size = next((text[name] for name in names if text.get(name) is not None), default)
-    if type(size) is not int or size < 1:
-        raise ValueError(f"`{names[0]}` must be a positive integer in the config, got {size!r}.")
+    if type(size) is not int or not 1 <= size <= WIDEST:
+        raise ValueError(f"`{names[0]}` must be an integer from 1 to {WIDEST} in the config, got {shown(size)}.")
     return size
 
 
 def _repeated(order: Order, count: int) -> Order:
+    if len(order) * count > MOST_ROWS:
+        raise ValueError(f"`{HEADS[0]}` of {count} with {len(order)} channels each must have at most {MOST_ROWS} rows.")
     return _concatenated(*[order] * count)
 
 

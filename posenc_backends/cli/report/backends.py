@@ -20,6 +20,7 @@ from rich.table import Table
 
 from posenc_backends._kernels import describe
 
+from ..output import write_text
 from . import HELP
 from .results import COLUMNS, LEGEND, TARGETS, Section, Target, cell, why
 
@@ -47,9 +48,9 @@ def report(path: Path | None, *, html: Path | None = None, modes: bool = False, 
     if path is not None:
         rows = [row for section in sections for row in section.rows()]
         crashes = [{"backend": section.target.name, "crash": section.crash} for section in sections if section.crash]
-        path.write_text(json.dumps(_without_infinities(rows + crashes), indent=1, allow_nan=False) + "\n")
+        write_text(path, json.dumps(_without_infinities(rows + crashes), indent=1, allow_nan=False) + "\n")
     if html is not None:
-        html.write_text(page(sections, [target for target in TARGETS if target.missing]), encoding="utf-8")
+        write_text(html, page(sections, [target for target in TARGETS if target.missing]))
     status = 0 if all(section.complete for section in sections) else 1
     console.print(f"{_summary(sections)} Exit status {status}: {HELP.statuses[status]}.", markup=False)
     return status

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from posenc_core.analysis.same import compare_rope
 
+from ..output import write_text
 from ..parser import CANNOT_RUN, Help
 
 HELP = Help(
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         return 2
     if options.json is not None:
         text = json.dumps(asdict(comparison), indent=1, allow_nan=False, ensure_ascii=False, default=str)
-        options.json.write_text(text + "\n", encoding="utf-8")
+        write_text(options.json, text + "\n")
     try:
         from .tables import show
     except ModuleNotFoundError as error:

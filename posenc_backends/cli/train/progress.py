@@ -20,6 +20,7 @@ from posenc_core.transformer.tasks import TASKS, Task
 
 from ...training import RECIPES, TEST_SIZE, Recipe, Trainer, exact_match, model_of, steps
 from ...training import trainer as make_trainer
+from ..output import replace_file, write_text
 
 SHOW_EVERY = 10  # steps
 EXAMPLE, EXAMPLE_ANSWER = "the 21st of November 2026", "2026-11-21"
@@ -68,7 +69,7 @@ def train(
             "exact_match": exact,
             "losses": losses,
         }
-        path.write_text(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
     if picture is not None:
         _draw_attention(picture, trainer, model, task)
     return exact
@@ -110,4 +111,5 @@ def _draw_attention(path: Path, trainer: Trainer, model: Transformer, task: Task
         return cross_attention_weights(model, weights, *batch)[-1]
 
     weights = trainer.run(attention, source, target)
-    plot_attention(weights[0], EXAMPLE.replace(" ", "␣"), EXAMPLE_ANSWER).savefig(path)
+    with replace_file(path) as picture:
+        plot_attention(weights[0], EXAMPLE.replace(" ", "␣"), EXAMPLE_ANSWER).savefig(picture)
