@@ -237,7 +237,7 @@ def _run_bounded(command: list[str], data: bytes) -> tuple[int, bytes, bytes]:
             thread.join()
     if max(map(len, written.values())) > MOST_BYTES:
         raise RuntimeError(f"it wrote more than {MOST_BYTES} bytes")
-    return status, *written.values()
+    return status, written["stdout"], written["stderr"]
 
 
 def default_form(encoding: Encoding) -> str:

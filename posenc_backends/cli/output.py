@@ -70,7 +70,7 @@ def safe_streams() -> Iterator[None]:
     before = sys.stdout, sys.stderr
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         sys.stdout = before[0] or nowhere  # None: it was closed before the start
-        sys.stderr = _StandardError(before[1] or nowhere)  # type: ignore[assignment]
+        sys.stderr = _StandardError(before[1] or nowhere)
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="replace")
         try:

@@ -131,7 +131,7 @@ def test_a_program_that_waits_is_ended(monkeypatch):
     [
         (
             ("mine:rope", "--exec", "./mine"),
-            "one of `MODULE:FUNCTION`, `--exec COMMAND` and `--model MODULE:MODEL` must be given",
+            "one of `MODULE:FUNCTION`, `--exec`, `--model` and `--cache` must be given",
         ),
         (("mine:rope", "--raw"), "`--raw` belongs to `--exec`"),
         (("--exec", "./mine", "--framework", "torch"), "`--framework` belongs to a function"),
