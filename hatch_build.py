@@ -30,7 +30,16 @@ TESTS_ALONE = frozenset({"models.json", "vision_models.json"})  # golden files t
 NAME = "posenc.kernel.dll" if sys.platform == "win32" else "posenc.kernel.so"  # that of `library.PATH`
 VARIABLE = "POSENC_BUILD_KERNEL"
 # `CFLAGS` is left out: -march=native or -ffast-math would fuse products with sums, and change the last bits.
-FLAGS = ("-std=c11", "-shared", "-fvisibility=hidden", "-g0", "-O3", "-ffp-contract=off", "-fno-fast-math")
+FLAGS = (
+    "-std=c11",
+    "-shared",
+    "-fvisibility=hidden",
+    "-g0",
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-fast-math",
+    "-fno-math-errno",
+)  # a root is one instruction
 LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).posenc_level()"
 
 

@@ -16,8 +16,9 @@ from ._array_api.checks import (
     shown,
     write,
 )
+from ._array_api.kernels import kernel_for
 from ._array_api.namespace import A, Array, dtype_name, namespace_of, shape_of
-from .rotation import Layout, Placement, pairing_of, rotate_pairs
+from .rotation import Layout, Pairing, Placement, pairing_of, rotate_pairs
 
 Order: TypeAlias = Literal["norm_first", "rope_first"]
 ORDERS = ("norm_first", "rope_first")
@@ -85,13 +86,32 @@ def normalize_and_rotate(  # noqa: PLR0913 - all that can be said of a call
         check_weight(weight, x, norm)
     if out is not None:
         check_alike("out", out, x)
+    results = normalize_by_kernel((x,), cos, sin, (weight, weight), pairing, norm)
+    result = normalize_and_rotate_reference(x, cos, sin, weight, pairing, norm) if results is None else results[0]
+    return result if out is None else write("out", out, result)
+
+
+def normalize_by_kernel(
+    tokens: tuple[A, ...], cos: Array, sin: Array, weights: tuple[Any, Any], pairing: Pairing, norm: Norm
+) -> tuple[A, ...] | None:
+    """Return one or two arrays normalized and rotated in one pass, where there is a kernel for it; else None."""
+    kernel = kernel_for(tokens[0])
+    if kernel is None or kernel.normalize is None:
+        return None
+    found: tuple[A, ...] | None = kernel.normalize(tokens, cos, sin, weights, pairing, norm)
+    return found
+
+
+def normalize_and_rotate_reference(
+    x: A, cos: Array, sin: Array, weight: Array | None, pairing: Pairing, norm: Norm
+) -> Any:
+    """Return what `normalize_and_rotate` returns, by operators; nothing is checked."""
     wide, dtype = in_wide(x), x.dtype
     if norm.order == "norm_first":
         result = rotate_pairs(normalize(wide, weight, norm), cos, sin, pairing=pairing)
     else:
         result = normalize(rotate_pairs(wide, cos, sin, pairing=pairing), weight, norm)
-    result = result if result.dtype == dtype else namespace_of(x).astype(result, dtype)
-    return result if out is None else write("out", out, result)
+    return result if result.dtype == dtype else namespace_of(x).astype(result, dtype)
 
 
 def norm_of(epsilon: Any, offset: Any, order: Any, head_axis: Any, *, has_weight: bool) -> Norm:

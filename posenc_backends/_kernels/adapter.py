@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from struct import Struct
 from typing import Any, TypeAlias
 
 from posenc_core._array_api.kernels import Kernel, register_kernel
+from posenc_core.normalization import Norm
 from posenc_core.rotation import Pairing
 
 from . import library
 from .plan import BYTES, Strided, plans_of
 
+NORM, WIDEST = Struct("2d3q").pack, 512  # `norm` in rotate.c, and its most channels
 Memory: TypeAlias = tuple[int, Strided]  # the address of the first number; shape and strides, in numbers
 
 
@@ -69,7 +72,7 @@ class CpuKernel:
     def register(self, array_type: type) -> None:
         """Rotate arrays of exactly this class by the kernel, if its library is here."""
         if library.LIBRARY is not None:
-            register_kernel(array_type, Kernel(self.is_eager, self.rotate, self.rotate_rows))
+            register_kernel(array_type, Kernel(self.is_eager, self.rotate, self.rotate_rows, normalize=self.normalize))
 
     def rotate(self, x: Any, cos: Any, sin: Any, pairing: Pairing, out: Any = None) -> Any:
         """Rotate `x`; raise if sizes do not fit.
@@ -146,6 +149,36 @@ class CpuKernel:
         cosines, sines = cosines + 4 * start * cos_lies[1][0], sines + 4 * start * sin_lies[1][0]
         library.run(plans, places, cosines, sines, self.threads)
         return (made[0],) if other is None else (made[0], other[0])
+
+    def normalize(
+        self, tokens: Sequence[Any], cos: Any, sin: Any, weights: Sequence[Any], pairing: Pairing, norm: Norm
+    ) -> tuple[Any, ...] | None:
+        """Return one or two arrays normalized and rotated in float32; None for float64, gradients, and all heads."""
+        given = [weight for weight in weights if weight is not None]
+        at_cos, at_sin, *places = map(self.memory, (cos, sin, *tokens))
+        is_usual = norm.head_axis is None and cos.dtype == sin.dtype == self.float32
+        if (
+            library.LIBRARY is None
+            or at_cos is None
+            or at_sin is None
+            or not is_usual
+            or self.is_followed(*tokens, cos, sin, *given)
+        ):
+            return None
+        results = []
+        for x, at, given_weight in zip(tokens, places, weights, strict=False):
+            weight = None if given_weight is None else self.cast(given_weight, self.float32)
+            at_weight = (0, ((0,), (1,))) if weight is None else self.memory(weight)
+            if at is None or at_weight is None or at[1][1][-1] != 1 or at_weight[1][1] != (1,) or x.shape[-1] > WIDEST:
+                return None
+            plans = plans_of((self.in_float32.get(x.dtype), at[1]), None, None, at_cos[1], at_sin[1], pairing)
+            made = plans and self.empty_like(x)
+            if plans is None or made is None:
+                return None
+            how = NORM(norm.epsilon, norm.offset, at_weight[0], norm.order == "rope_first", x.shape[-1])
+            library.run(plans, (at[0], made[1]), at_cos[0], at_sin[0], self.threads, how)
+            results.append(made[0])
+        return tuple(results)
 
     def is_differentiable(self, q: Any, k: Any, cos: Any, sin: Any) -> bool:
         """Return whether one function rotates tokens that all have a gradient, by tables that have none."""

@@ -63,7 +63,7 @@ def _declared(path: Path, chosen: str) -> ctypes.CDLL:
     for name, types in (
         ("posenc_rotate", integers[:5]),
         ("posenc_rotate_packed", [ctypes.c_char_p]),
-        ("posenc_rotate_part", integers),
+        ("posenc_rotate_part", [*integers[:5], ctypes.c_char_p, *integers[:2]]),
         ("posenc_advise", integers[:2]),
     ):
         function = getattr(library, name)
@@ -102,7 +102,9 @@ def describe() -> str:
     return f"off ({WHY_OFF}): {lost}" if LIBRARY is None else level()
 
 
-def run(plans: Plans, places: tuple[int, ...], cos: int, sin: int, threads: Callable[[], int]) -> None:
+def run(
+    plans: Plans, places: tuple[int, ...], cos: int, sin: int, threads: Callable[[], int], norm: bytes | None = None
+) -> None:
     """Rotate what lies in memory.
 
     Args:
@@ -110,15 +112,16 @@ def run(plans: Plans, places: tuple[int, ...], cos: int, sin: int, threads: Call
         places: of each array, the addresses of `x` and of its result, which lie apart or are one array.
         cos, sin: addresses of the tables.
         threads: `() -> int`: how many may share the work.
+        norm: the fields of `norm` in rotate.c, to normalize it as well; else None.
     """
     library: Any = LIBRARY
-    if plans.largest < 2 * SHARE:
+    if plans.largest < 2 * SHARE and norm is None:
         library.posenc_rotate_packed(plans.packed(*plans.addresses, *places, cos, sin))
         return
     for plan, x, out in zip(plans.each, places[::2], places[1::2], strict=True):
         shares = min(threads(), plan.bytes // SHARE, plan.units)
         library.posenc_advise(plan.address, out)
-        rotate = partial(library.posenc_rotate_part, plan.address, x, out, cos, sin)
+        rotate = partial(library.posenc_rotate_part, plan.address, x, out, cos, sin, norm)
         if shares < 2:
             rotate(0, plan.units)
         else:

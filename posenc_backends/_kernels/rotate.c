@@ -49,6 +49,15 @@ typedef struct {
     places first, second, pair, pair_block, channel;
 } plan;
 
+/* How rows of up to WIDEST channels, which lie side by side, are normalized as well; see `normalize` in `adapter.py`.
+   So many partial sums of squares make the same bits at all levels. */
+enum { WIDEST = 512, SUMS = 16 };
+typedef struct {
+    double epsilon, offset;
+    const float *weight; /* of each channel, or 0 */
+    int64_t rope_first, width;
+} norm;
+
 static inline places moved(places from, places stride, int64_t times)
 {
     places to = {from.x + stride.x * times, from.out + stride.out * times, from.cos + stride.cos * times,
@@ -172,23 +181,23 @@ EXPORT void posenc_advise(const plan *p, void *out)
 #endif
 }
 
-/* Rotate the units from `first` to `last`; threads may share the units of one plan. */
-EXPORT void posenc_rotate_part(const plan *p, const void *x, void *out, const void *cos, const void *sin, int64_t first,
-                               int64_t last)
+/* Rotate the units from `first` to `last`, with a norm unless `n` is 0; threads may share the units of one plan. */
+EXPORT void posenc_rotate_part(const plan *p, const void *x, void *out, const void *cos, const void *sin, const norm *n,
+                               int64_t first, int64_t last)
 {
 #if defined(__x86_64__)
     if (posenc_level() == AVX2)
-        rotate_avx2(p, x, out, cos, sin, first, last);
+        rotate_avx2(p, x, out, cos, sin, n, first, last);
     else
 #endif
-        rotate_baseline(p, x, out, cos, sin, first, last);
+        rotate_baseline(p, x, out, cos, sin, n, first, last);
 }
 
 /* Rotate what lies at these addresses. */
 EXPORT void posenc_rotate(const plan *p, const void *x, void *out, const void *cos, const void *sin)
 {
     posenc_advise(p, out);
-    posenc_rotate_part(p, x, out, cos, sin, 0, p->units);
+    posenc_rotate_part(p, x, out, cos, sin, 0, 0, p->units);
 }
 
 /* The same of one array or two, by addresses side by side: both plans, the second 0 for one array; each x and its result;

@@ -180,6 +180,7 @@ INLINE void IN_LEVEL(write_float16)(bits16 *to, floats numbers)
 #define VECTOR doubles
 #define INDICES longs
 #define LANES DOUBLES
+#define WITHOUT_NORM
 #include "rotate_rows.h"
 
 #define DTYPE float32
@@ -208,12 +209,12 @@ INLINE void IN_LEVEL(write_float16)(bits16 *to, floats numbers)
 #include "rotate_rows.h"
 
 TARGET static void IN_LEVEL(rotate)(const plan *p, const void *x, void *out, const void *cos, const void *sin,
-                                    int64_t first, int64_t last)
+                                    const norm *n, int64_t first, int64_t last)
 {
     switch (p->dtype) {
-    case FLOAT64: JOIN(units, float64, LEVEL)(p, x, out, cos, sin, first, last); break;
-    case FLOAT32: JOIN(units, float32, LEVEL)(p, x, out, cos, sin, first, last); break;
-    case BFLOAT16: JOIN(units, bfloat16, LEVEL)(p, x, out, cos, sin, first, last); break;
-    case FLOAT16: JOIN(units, float16, LEVEL)(p, x, out, cos, sin, first, last); break;
+    case FLOAT64: JOIN(units, float64, LEVEL)(p, x, out, cos, sin, n, first, last); break;
+    case FLOAT32: JOIN(units, float32, LEVEL)(p, x, out, cos, sin, n, first, last); break;
+    case BFLOAT16: JOIN(units, bfloat16, LEVEL)(p, x, out, cos, sin, n, first, last); break;
+    case FLOAT16: JOIN(units, float16, LEVEL)(p, x, out, cos, sin, n, first, last); break;
     }
 }

@@ -2,7 +2,7 @@
 
    DTYPE names it; ELEMENT is the type in memory, WIDE that of the arithmetic; VECTOR holds LANES of them, INDICES as
    many integers. PAIRS_ARE_WORDS: the first of a pair of bfloat16 is the lower half of a word, and its upper half as
-   float32 is the second. */
+   float32 is the second. WITHOUT_NORM: rows are rotated alone. */
 
 /* Rotate LANES pairs; all are read before any is written. */
 INLINE void NAME(pairs)(int layout, const ELEMENT *x, const ELEMENT *y, ELEMENT *out, ELEMENT *across, const WIDE *cos,
@@ -112,9 +112,95 @@ INLINE void NAME(rows)(int layout, const plan *p, const ELEMENT *x, ELEMENT *out
     }
 }
 
-TARGET static void NAME(units)(const plan *p, const ELEMENT *x, ELEMENT *out, const WIDE *cos, const WIDE *sin,
-                               int64_t first, int64_t last)
+TARGET static void NAME(rows_of_layout)(const plan *p, const ELEMENT *x, ELEMENT *out, const WIDE *cos, const WIDE *sin,
+                                        int64_t count, places stride)
 {
+    switch (p->layout) {
+    case HALF: NAME(rows)(HALF, p, x, out, cos, sin, count, stride); break;
+    case INTERLEAVED: NAME(rows)(INTERLEAVED, p, x, out, cos, sin, count, stride); break;
+    case TO_HALF: NAME(rows)(TO_HALF, p, x, out, cos, sin, count, stride); break;
+    case FROM_HALF: NAME(rows)(FROM_HALF, p, x, out, cos, sin, count, stride); break;
+    default: NAME(rows)(ANY_STRIDE, p, x, out, cos, sin, count, stride);
+    }
+}
+
+#if !defined(WITHOUT_NORM)
+
+INLINE VECTOR NAME(load)(const WIDE *from)
+{
+    VECTOR numbers;
+    memcpy(&numbers, from, sizeof numbers);
+    return numbers;
+}
+
+/* Divide a row by its root mean square, and multiply it by the weight; behind its width it has zeros. */
+INLINE void NAME(normalize)(WIDE *row, const WIDE *weight, const norm *n)
+{
+    VECTOR each[SUMS / LANES] = {{0}};
+    WIDE sums[SUMS];
+    for (int64_t i = 0; i < n->width; i += SUMS)
+        for (int j = 0; j < SUMS / LANES; j++)
+            each[j] += NAME(load)(row + i + j * LANES) * NAME(load)(row + i + j * LANES);
+    memcpy(sums, each, sizeof sums);
+    for (int half = SUMS / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            sums[j] += sums[j + half];
+    WIDE factor = 1 / __builtin_sqrtf(sums[0] / n->width + (WIDE)n->epsilon);
+    for (int64_t i = 0; i < n->width; i += LANES) {
+        VECTOR numbers = NAME(load)(row + i) * factor;
+        if (n->weight)
+            numbers *= NAME(load)(weight + i);
+        memcpy(row + i, &numbers, sizeof numbers);
+    }
+}
+
+/* Normalize and rotate some rows: in buffers, which the first-level cache holds. */
+TARGET static void NAME(normalized)(const plan *p, const norm *n, const ELEMENT *x, ELEMENT *out, const WIDE *cos,
+                                    const WIDE *sin, int64_t count, places stride)
+{
+    WIDE row[WIDEST + SUMS] = {0}, turned[WIDEST + SUMS] = {0}, weight[WIDEST + SUMS] = {0};
+    ELEMENT rest[SUMS] = {0};
+    int64_t width = n->width, whole = width - width % SUMS;
+    for (int64_t i = 0; n->weight && i < width; i++)
+        weight[i] = n->weight[i] + (WIDE)n->offset;
+    for (; count > 0; count--) {
+        memcpy(rest, x + whole, (size_t)(width - whole) * sizeof *x);
+        for (int64_t i = 0; i < width; i += LANES) {
+            VECTOR numbers = NAME(read)(i < whole ? x + i : rest + i - whole);
+            memcpy(row + i, &numbers, sizeof numbers);
+        }
+        if (!n->rope_first)
+            NAME(normalize)(row, weight, n);
+        JOIN(rows_of_layout, float32, LEVEL)(p, row, turned, cos, sin, 1, stride);
+        if (n->rope_first) {
+            memset(turned + width, 0, SUMS * sizeof *turned); /* NaN times 0 in a row before */
+            NAME(normalize)(turned, weight, n);
+        }
+        for (int64_t i = 0; i < width; i += 2 * LANES) {
+            ELEMENT *to = i < whole ? out + i : rest + i - whole;
+            VECTOR one = NAME(load)(turned + i), two = NAME(load)(turned + i + LANES);
+#if defined(PAIRS_ARE_WORDS)
+            IN_LEVEL(write_both_bfloat16)(to, to + LANES, one, two);
+#else
+            NAME(write)(to, one);
+            NAME(write)(to + LANES, two);
+#endif
+        }
+        memcpy(out + whole, rest, (size_t)(width - whole) * sizeof *x);
+        memset(rest, 0, sizeof rest);
+        x += stride.x;
+        out += stride.out;
+        cos += stride.cos;
+        sin += stride.sin;
+    }
+}
+
+#endif
+
+TARGET static void NAME(units)(const plan *p, const ELEMENT *x, ELEMENT *out, const WIDE *cos, const WIDE *sin,
+                               const norm *n, int64_t first, int64_t last)
+{
+    (void)n;
     for (int64_t unit = first; unit < last; unit++) {
         int64_t rest = unit / p->others, start = rest % p->blocks * p->block;
         int64_t tokens = p->tokens - start < p->block ? p->tokens - start : p->block;
@@ -124,16 +210,12 @@ TARGET static void NAME(units)(const plan *p, const ELEMENT *x, ELEMENT *out, co
         int64_t outer = p->by_token ? tokens : p->heads, inner = p->by_token ? p->heads : tokens;
         places outwards = p->by_token ? p->by_row : p->by_head, inwards = p->by_token ? p->by_head : p->by_row;
         for (int64_t i = 0; i < outer; i++) {
-            const ELEMENT *from = x + at.x;
-            ELEMENT *to = out + at.out;
-            const WIDE *c = cos + at.cos, *s = sin + at.sin;
-            switch (p->layout) {
-            case HALF: NAME(rows)(HALF, p, from, to, c, s, inner, inwards); break;
-            case INTERLEAVED: NAME(rows)(INTERLEAVED, p, from, to, c, s, inner, inwards); break;
-            case TO_HALF: NAME(rows)(TO_HALF, p, from, to, c, s, inner, inwards); break;
-            case FROM_HALF: NAME(rows)(FROM_HALF, p, from, to, c, s, inner, inwards); break;
-            default: NAME(rows)(ANY_STRIDE, p, from, to, c, s, inner, inwards);
-            }
+#if !defined(WITHOUT_NORM)
+            if (n)
+                NAME(normalized)(p, n, x + at.x, out + at.out, cos + at.cos, sin + at.sin, inner, inwards);
+            else
+#endif
+                NAME(rows_of_layout)(p, x + at.x, out + at.out, cos + at.cos, sin + at.sin, inner, inwards);
             at = moved(at, outwards, 1);
         }
     }
@@ -146,3 +228,4 @@ TARGET static void NAME(units)(const plan *p, const ELEMENT *x, ELEMENT *out, co
 #undef INDICES
 #undef LANES
 #undef PAIRS_ARE_WORDS
+#undef WITHOUT_NORM

@@ -15,8 +15,8 @@
 #endif
 
 void posenc_advise(const void *plan, void *out);
-void posenc_rotate_part(const void *plan, const void *x, void *out, const void *cos, const void *sin, int64_t first,
-                        int64_t last);
+void posenc_rotate_part(const void *plan, const void *x, void *out, const void *cos, const void *sin, const void *norm,
+                        int64_t first, int64_t last);
 
 enum { EXTENSION_METADATA = 1, STAGE_EXECUTE = 3, BUFFER = 1, ATTRIBUTE_ARRAY = 1, INVALID_ARGUMENT = 3, S64 = 5 };
 enum { PLAN_DTYPE, PLAN_BYTES, PLAN_UNITS, PLAN_SIZE = 52 };
@@ -140,7 +140,7 @@ typedef struct {
 static void rotate(const call_frame *frame, const rotation *r)
 {
     (void)frame;
-    posenc_rotate_part(r->plan, r->x, r->out, r->cos, r->sin, 0, r->plan[PLAN_UNITS]);
+    posenc_rotate_part(r->plan, r->x, r->out, r->cos, r->sin, 0, 0, r->plan[PLAN_UNITS]);
 }
 
 #else
@@ -161,7 +161,7 @@ static void rotate_parts(shared *s)
     const rotation *r = &s->rotation;
     for (int64_t part = s->begun++; part < s->parts; part = s->begun++) {
         int64_t units = r->plan[PLAN_UNITS];
-        posenc_rotate_part(r->plan, r->x, r->out, r->cos, r->sin, units * part / s->parts,
+        posenc_rotate_part(r->plan, r->x, r->out, r->cos, r->sin, 0, units * part / s->parts,
                            units * (part + 1) / s->parts);
         s->done++;
     }
@@ -208,7 +208,7 @@ static void rotate(const call_frame *frame, const rotation *r)
         threads = count_threads(frame);
     shared *s = threads > 1 ? malloc(sizeof *s) : NULL;
     if (!s) {
-        posenc_rotate_part(r->plan, r->x, r->out, r->cos, r->sin, 0, units);
+        posenc_rotate_part(r->plan, r->x, r->out, r->cos, r->sin, 0, 0, units);
         return;
     }
     *s = (shared){*r, parts, 0, 0, 1};

@@ -23,12 +23,16 @@ class Kernel(NamedTuple):
         rotate_at: `(q, k, cos, sin, start, positions, pairing, seq_axis)` -> both rotated by the rows at positions:
             integers of NumPy within the tables, or those that the host has not read, or from a start or such starts on
             if positions are None: NaN where a table has none. None as `rotate`. A kernel may lack it.
+        normalize: `(tokens, cos, sin, weights, pairing, norm)` -> a tuple of one or two arrays normalized and rotated,
+            as `normalize_and_rotate` does, by tables that broadcast to them. The weights, those of the first and of the
+            last array, were checked, each of them or None. None as `rotate`. A kernel may lack it.
     """
 
     supports: Callable[[Any], bool]
     rotate: Callable[..., Any]
     rotate_rows: Callable[..., Any] | None = None
     rotate_at: Callable[..., Any] | None = None
+    normalize: Callable[..., Any] | None = None
 
 
 _kernels: dict[type, Kernel] = {}

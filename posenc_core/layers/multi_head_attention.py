@@ -24,7 +24,6 @@ from ..attention.attend import Additions, Position, attend_checked, weights_chec
 from ..encodings import QKNorm, QueryEncoding
 from ..encodings.attention_encoding import AttentionEncoding
 from ..encodings.placed import AtRows, RotatedAndBiased, RotatedTokens, check_part_of_heads
-from ..normalization import in_wide
 from .attention_bias import AttentionBias
 from .attention_checks import (
     as_pair,
@@ -242,12 +241,13 @@ class MultiHeadAttention(Documented):
             at = token_positions(q, k, start, (positions, key_positions), cache, kind, self.backend)
             at = at._replace(is_one_sequence=is_one_sequence or at.is_one_length(q))
             self.check_order(causal)
-            if self.norm is not None:
-                q, k = self._normalize_and_rotate(q, k, at, part, cos_sin)
-            elif self.rotary is not None and not self.rotates_in_attention:
-                q, k = rotate_heads(self.rotary, (q, k), at, part.of_keys, cos_sin)
-            elif cos_sin is not None:
+            rotary = None if self.rotates_in_attention else self.rotary
+            if rotary is None and cos_sin is not None:
                 raise ValueError(rotates_no_rows(self.position))
+            if self.norm is not None:
+                q, k = self.norm.normalize_and_rotate(rotary, q, k, at, part, cos_sin)
+            elif rotary is not None:
+                q, k = rotate_heads(rotary, (q, k), at, part.of_keys, cos_sin)
             if self.query_scale is not None:
                 options = {} if part.of_queries is None else {"heads": part.of_queries}
                 q = self.scaling(q, start=at.start, positions=at.positions, **options)
@@ -332,22 +332,6 @@ class MultiHeadAttention(Documented):
         if projected.shape[-1] != width:
             check_width(f"{name}(…)", projected, width)
         return split_heads(projected, heads)
-
-    def _normalize_and_rotate(
-        self, q: Tensor, k: Tensor, at: TokenPositions, part: PartOfHeads, cos_sin: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Return queries and new keys normalized, and rotated unless attention does that; rounded once."""
-        if cos_sin is not None and (self.rotary is None or self.rotates_in_attention):
-            raise ValueError(rotates_no_rows(self.position))
-        xp, dtype, tokens = namespace_of(q), q.dtype, (in_wide(q), in_wide(k))
-        if self.norm.encoding.order == "norm_first":
-            tokens = self.norm(*tokens, part.of_queries)
-        if self.rotary is not None and not self.rotates_in_attention:
-            tokens = rotate_heads(self.rotary, tokens, at, part.of_keys, cos_sin)
-        if self.norm.encoding.order == "rope_first":
-            tokens = self.norm(*tokens, part.of_queries)
-        q, k = (x if x.dtype == dtype else xp.astype(x, dtype) for x in tokens)
-        return q, k
 
     def no_weight_decay(self) -> set[str]:
         """Return the names, from the layer on, of what its encodings learn, as in `BaseLayer.no_weight_decay`."""

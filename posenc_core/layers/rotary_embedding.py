@@ -133,7 +133,7 @@ class RotaryEmbedding(TableLayer):
                 f"`positions` must be given to {shown(encoding)}: ({encoding.num_axes}, length), as `grid` makes them."
             )
         before = self.arrays if given is None and type(start) is int else {}
-        look_up = self.rows if cos_sin is None else partial(self._given_rows, cos_sin)
+        look_up = self.rows if cos_sin is None else partial(self.given_rows, cos_sin)
         rows = look_up(q, start, positions, seq_axis, encoding, part)
         if k is not None and not encoding.keys_differ and encoding.table_heads is None:
             # With a start, it was asked before, unless the tables have grown: checkpoints need the same calls
@@ -145,7 +145,7 @@ class RotaryEmbedding(TableLayer):
         rotated = self.apply_rows(q, rows, seq_axis, keys=False)
         return rotated if k is None else (rotated, self.apply_rows(k, rows, seq_axis, keys=True, heads=part))
 
-    def _given_rows(
+    def given_rows(
         self,
         cos_sin: Any,
         q: Tensor,

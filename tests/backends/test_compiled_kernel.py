@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from posenc_backends._kernels import library
+from posenc_backends._kernels.adapter import NORM
 from posenc_backends._kernels.plan import plan_of
+from posenc_core.normalization import Norm, normalize_and_rotate_reference
 from posenc_core.rotation import pairing_of, rotate_reference
 
 if os.environ.get(library.VARIABLE) == "off":
@@ -222,6 +224,29 @@ def test_products_are_rounded_before_they_are_added(level, dtype, layout):
         found = widened(dtype, rotated(dtype, x, cos, sin, pairing_of(layout), np.zeros_like(x)))
         assert not found[zeros].any()
         assert found[others].all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", *HALF_PRECISION])
+@pytest.mark.parametrize("pairing", PAIRINGS[:4] + PAIRINGS[-2:], ids=str)
+@pytest.mark.parametrize("order", ["norm_first", "rope_first"])
+def test_a_norm_is_that_of_the_formula_with_the_same_bits_at_all_levels(dtype, pairing, order):
+    for width, pairs in ((48, 20), (4, 2), (77, 36)):
+        x, (cos, sin), weight = tokens(dtype, 2, 3, 5, width), tables_of(dtype, 5, pairs), tables_of(dtype, width)[0]
+        norm, wide = Norm(0.5, 1.0, order), np.ascontiguousarray(widened(dtype, x))
+        with np.errstate(all="ignore"):
+            wanted = stored(dtype, normalize_and_rotate_reference(wide, cos, sin, weight, pairing, norm))
+        plan = plan_of(dtype, strided(x), strided(x)[1], strided(cos), strided(sin), pairing)
+        how, found = NORM(0.5, 1.0, weight.ctypes.data, order == "rope_first", width), []
+        for level in range(BEST + 1):
+            library.LIBRARY.posenc_choose_level(level)
+            found.append(np.zeros_like(x))
+            places = [array.ctypes.data for array in (x, found[-1], cos, sin)]
+            library.LIBRARY.posenc_rotate_part(plan.address, *places, how, 0, plan.units)
+        library.LIBRARY.posenc_choose_level(CHOSEN)
+        error = {"float32": 2e-6, "float16": 2**-10, "bfloat16": 2**-7}[dtype]
+        np.testing.assert_allclose(widened(dtype, found[0]), widened(dtype, wanted), rtol=error, atol=2e-6)
+        for one in found:
+            assert_same_bits(dtype, one, found[0])
 
 
 OBJDUMP = shutil.which("objdump") or shutil.which("llvm-objdump")

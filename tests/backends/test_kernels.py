@@ -13,7 +13,7 @@ import pytest
 
 from posenc_backends._kernels import contiguous, library
 from posenc_backends._kernels.plan import plans_of
-from posenc_core import Rotary, rotate, rotation, unrotate
+from posenc_core import Rotary, normalize_and_rotate, rotate, rotation, unrotate
 from posenc_core._array_api import kernels
 from posenc_core.rotation import pairing_of, rotate_pairs
 
@@ -90,6 +90,22 @@ def test_bits_agree_with_the_reference(on, to_backend, calls, layout, placement,
                 assert bits(on.backend, rotated) == bits(
                     on.backend, plainly(rotate_pairs, given, cos, sin, pairing=used)
                 ), dtype
+    assert len(calls) == 2 * len(dtypes(on))
+
+
+@pytest.mark.parametrize("order", ["norm_first", "rope_first"])
+def test_a_norm_is_computed_in_the_same_pass(on, to_backend, calls, order):
+    """Up to the order of a sum; float64, and one mean of all heads, by operators, which rotate by the kernel."""
+    x, (cos, sin), weight = (to_backend(tokens(*sizes)) for sizes in ((2, 3, 33, 88), (2, 33, 40), (88,)))
+    for dtype in dtypes(on):
+        given, those = on.testing.cast(x, dtype), on.testing.cast(weight, dtype)
+        for options in ({"layout": "half", "weight": those, "offset": 1.0}, {"layout": "interleaved_to_half"}):
+            found, plain = (
+                on.backend.to_numpy(function(normalize_and_rotate, given, cos, sin, order=order, **options))
+                for function in (_called, plainly)
+            )
+            error = {"float64": 1e-12, "float32": 3e-6, "float16": 2**-9, "bfloat16": 2**-6}[dtype]
+            np.testing.assert_allclose(found, plain, rtol=error, atol=error)
     assert len(calls) == 2 * len(dtypes(on))
 
 
