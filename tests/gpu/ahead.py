@@ -22,9 +22,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from posenc_backends.torch.rotation.qk_norm import plan_of_forward, plan_of_gradient
 from posenc_backends.torch.rotation.spec import RotationSpec, Rows
-from posenc_backends.torch.rotation.triton_launch import OPTIONS, THREADS, plan_of
+from posenc_backends.torch.rotation.triton_launch import plan_of
+from posenc_backends.torch.rotation.triton_qk_norm import plan_of_forward, plan_of_gradient
 from posenc_core.normalization import Norm
 from posenc_core.rotation import pairing_of
 
@@ -41,7 +41,10 @@ DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "c
 
 @dataclass(frozen=True)
 class Variant:
-    """What is compiled: `order` has the axes as they lie in memory, heads (H) before tokens (S) or behind them."""
+    """What is compiled: `order` has the axes as they lie in memory, heads (H) before tokens (S) or behind them.
+
+    `together` takes one mean of all heads of a token; unless `in_place`, channels of no pair are copied.
+    """
 
     target: str = "sm_90"
     dtype: str = "bfloat16"
@@ -55,6 +58,8 @@ class Variant:
     tables: str = "float32"
     norm: str = ""
     weight: str = "bfloat16"
+    together: bool = False
+    in_place: bool = True
 
 
 def compiled(variant):
@@ -80,14 +85,16 @@ def compiled(variant):
     spec = RotationSpec(pairing.inverse if variant.back else pairing, variant.back, -2)
     both, tables = [(q, q), (k, k)], (cos, sin)
     weight = empty(variant.width, dtype=variant.weight) if variant.norm else None
+    norm = Norm(order="rope_first" if variant.norm == "rope_first" else "norm_first")
+    normalized = spec._replace(norm=norm._replace(head_axis=-3 if variant.together else None))
     if variant.norm == "gradient":
-        plan = plan_of_gradient([(q, q), (q, q)], tables, rows, spec, Norm(), True)
+        plan = plan_of_gradient([(q, q), (q, q)], tables, rows, normalized)
         tensors = q, q, q, empty(9, variant.width, dtype="float32"), *tables, given, axes, 0, weight
     elif variant.norm:
-        plan = plan_of_forward(both, tables, rows, spec, Norm(order=variant.norm), True)
+        plan = plan_of_forward(both, tables, rows, normalized)
         tensors = q, q, k, k, *tables, given, axes, 0, weight, weight
     else:
-        plan, tensors = plan_of(both, tables, rows, spec, is_in_place=True), (q, q, k, k, *tables, given, axes, 0)
+        plan, tensors = plan_of(both, tables, rows, spec, variant.in_place), (q, q, k, k, *tables, given, axes, 0)
     kernel = plan.kernel
     values = dict(zip(kernel.arg_names, (*tensors, *plan.numbers), strict=True))
     fixed = {param.name for param in kernel.params if param.is_constexpr}
@@ -106,11 +113,11 @@ def compiled(variant):
         {(names.index(name),): value for name, value in constants.items()},
         {(names.index(name),): [["tt.divisibility", 16]] for name in tensors},
     )
-    options = OPTIONS
+    options = plan.options
     if target.backend == "hip":
-        options = {"enable_fp_fusion": False, "num_warps": THREADS // target.warp_size}
+        options = {"enable_fp_fusion": False, "num_warps": 32 * options["num_warps"] // target.warp_size}
     tile = values["TOKENS"] * values["HEADS"] * values["REPEATS"]
-    return triton.compile(source, target=target, options=options), 2 * pairs * tile / THREADS
+    return triton.compile(source, target=target, options=options), 2 * pairs * tile / (32 * plan.options["num_warps"])
 
 
 def described(variant, folder):
@@ -190,6 +197,10 @@ def variants():
     yield replace(first, norm="gradient", layout="interleaved")
     yield replace(first, norm="gradient", width=72, find="starts", target="sm_100")
     yield replace(first, norm="norm_first", target="gfx942")
+    for norm in ("norm_first", "gradient"):
+        yield replace(first, norm=norm, together=True)
+    yield replace(first, in_place=False, placement="trail", width=192)
+    yield replace(first, in_place=False, placement="spread", width=160, layout="interleaved", target="sm_80")
 
 
 def all_variants():

@@ -25,7 +25,7 @@ def kernels(tmp_path_factory):
 @pytest.mark.timeout(600)
 def test_all_variants_compile_flash_attention_1734(kernels):
     """All layouts and dtypes, and every way to find a row; their products are separate instructions."""
-    assert len(kernels) == 24
+    assert len(kernels) == 28
     assert [variant for variant, found in kernels if not found["products"]] == []
 
 
@@ -54,10 +54,11 @@ def test_the_device_waits_once_for_memory_in_wide_accesses(kernels):
         assert found["spilled"] == [], variant
         if variant["norm"] == "gradient":  # whose sums over all heads go through shared memory at the end
             continue
-        assert found["barriers"] == (3 if packed else 0), variant
+        copies, together = not variant["in_place"], variant["together"]  # one mean goes through shared memory
+        assert found["barriers"] == (3 if packed else 1 if together else 0), variant
         widths = [int(access.split()[1]) for access in found["accesses"] if variant["find"] == "rows"]
-        assert all(width >= (4 if variant["dtype"] == "float64" else 8) for width in widths), variant
-        assert found["waves"] == 1, variant
+        assert all(width >= (4 if copies or variant["dtype"] == "float64" else 8) for width in widths), variant
+        assert found["waves"] <= (7 if copies else 2 if together else 1), variant  # copies lie behind products
 
 
 def test_instructions_are_few(kernels):

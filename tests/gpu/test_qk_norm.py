@@ -4,15 +4,20 @@ import pytest
 import torch
 from torch.func import vmap
 
-from posenc_backends.torch import apply_qk_norm_rotary
-from posenc_backends.torch.rotation import qk_norm
+from posenc_backends.torch import MultiHeadAttention, apply_qk_norm_rotary
+from posenc_backends.torch.rotation import gpu, qk_norm, triton_qk_norm
 from posenc_backends.torch.rotation.apply_rotary import check_call
-from posenc_core import normalize_and_rotate
+from posenc_core import QKNorm, Rotary, normalize_and_rotate
 from posenc_core._array_api.namespace import aligned
+from posenc_core.normalization import Norm, normalize_and_rotate_reference
+from posenc_core.rotation import pairing_of
 
 from . import expected
 
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # PyTorch's own, of derivatives
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),  # PyTorch's own, of derivatives
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),  # Dynamo's own
+]
 
 ORDERS = ("norm_first", "rope_first")
 ROUNDING = {"float32": 2**-24, "bfloat16": 2**-8, "float16": 2**-11, "float64": 2**-53}
@@ -70,7 +75,7 @@ def test_gradients_and_those_of_gradients(launches, order):
 @pytest.mark.parametrize("parts", [1, 3, 1024])
 def test_sums_for_the_gradient_of_a_weight_are_of_all_heads(launches, monkeypatch, parts):
     """A program has several tiles; the gradient of a sum is expanded."""
-    monkeypatch.setattr(qk_norm, "PARTS", parts)
+    monkeypatch.setattr(triton_qk_norm, "PARTS", parts)
     x, weight = torch.randn(2, 5, 70, 8), torch.randn(8)
     cos, sin = expected.tables(4, rows=70)
     leaves = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
@@ -132,9 +137,56 @@ def test_a_call_is_launched_again_by_its_plan(launches, monkeypatch):
     assert launches == [1, 1, 1]
 
 
-def test_the_operator_passes_the_checks_of_pytorch():
-    tokens, weights = [torch.randn(1, 2, 3, 8, requires_grad=True) for _ in "qk"], [torch.randn(8) for _ in "qk"]
-    how = "rows", None, None, "half", "half", "lead", 1, -2, 1e-6, 0.0, "norm_first"
-    tables = expected.tables(4, rows=3)
-    operator = torch.ops.posenc.normalize_and_rotate.default
-    assert {*torch.library.opcheck(operator, (tokens, weights, *tables, *how)).values()} == {"SUCCESS"}
+def test_the_operators_pass_the_checks_of_pytorch():
+    tokens, weights = [torch.randn(1, 2, 3, 8) for _ in "qk"], [torch.randn(8) for _ in "qk"]
+    how = "half", "half", "lead", 1, False, -2, 1e-6, 0.0, "norm_first", None
+    given = *expected.tables(4, rows=3), "rows", None, None
+    arguments = {"rotate": (tokens, *given, weights, *how), "rotate_back": (*tokens, *given, weights[:1], *how)}
+    for name, those in arguments.items():
+        operator = getattr(torch.ops.posenc, name).default
+        assert {*torch.library.opcheck(operator, those).values()} == {"SUCCESS"}
+
+
+@pytest.mark.parametrize(
+    "norm", [*({"order": order} for order in ORDERS), {"num_heads": 3, "num_kv_heads": 1}], ids=str
+)
+def test_attention_normalizes_and_rotates_in_one_launch(launches, monkeypatch, norm):
+    """The next call by its plan; with gradients of tokens and weights, a cache, and rows that a model looked up."""
+    norm, rotary = QKNorm(head_dim=8, **norm), Rotary(head_dim=8, layout="interleaved", rotary_dim=6)
+    layer = MultiHeadAttention(24, 3, num_kv_heads=1, position=rotary, qk_norm=norm).eval()
+    torch.nn.init.normal_(layer.norm.q_weight)
+    x, leaves = torch.randn(2, 5, 24, requires_grad=True), [layer.norm.q_weight, layer.norm.k_weight, layer.W_q.weight]
+    cached = [torch.randn(2, 1, 3, 8) for _ in "kv"]
+
+    def outcomes():
+        rows = layer.rotary.cos_sin(torch.arange(5))
+        result = layer(x, x, x)
+        with torch.no_grad():
+            others = layer(x, x, x, start=3, cache=cached).result, layer(x, x, x, cos_sin=rows), layer(x, x, x)
+        return result, *torch.autograd.grad(result.sum(), leaves), *others
+
+    fused, counted = outcomes(), launches.copy()
+    monkeypatch.setattr(gpu, "IS_INTERPRETED", False)
+    for one, other in zip(fused, outcomes(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    assert launches == counted == [2] * 6  # one of them the gradients of queries, one those of keys
+
+
+@pytest.mark.parametrize("head_axis", [-3, -2])
+def test_one_mean_is_of_all_heads_of_a_token(launches, head_axis):
+    """Of three heads, with a weight for each of their channels, whose gradient is summed over tokens."""
+    sizes = (2, 3, 5, 12) if head_axis == -3 else (2, 5, 3, 12)
+    x, weight = torch.randn(sizes, requires_grad=True), torch.randn(36, requires_grad=True)
+    tables = [table[:5] if head_axis == -3 else table[:5, None] for table in (COS, SIN)]
+    options = {"layout": "half", "head_axis": head_axis, "order": "rope_first", "offset": 1.0}
+    got = normalize_and_rotate(x, *tables, weight=weight, **options)
+    gradients = torch.autograd.grad(got.sum(), (x, weight))
+    assert launches == [1, 2]
+    wide = [leaf.detach().double().requires_grad_() for leaf in (x, weight)]
+    norm = Norm(1e-6, 1.0, "rope_first", head_axis)
+    right = normalize_and_rotate_reference(
+        wide[0], *map(torch.Tensor.double, tables), wide[1], pairing_of("half"), norm
+    )
+    torch.testing.assert_close(got.double(), right, rtol=2e-6, atol=2e-6)
+    for one, other in zip(gradients, torch.autograd.grad(right.sum(), wide), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-5, atol=1e-5)

@@ -137,5 +137,6 @@ def test_programs_carry_no_operator_of_ours(launches):
 
 def test_the_operator_passes_the_checks_of_pytorch():
     arguments = ([Q, K], COS, SIN, "positions", POSITIONS[None], None)
-    checked = torch.library.opcheck(torch.ops.posenc.rotate.default, (*arguments, "half", "half", "lead", 1, False, -2))
+    how = [], "half", "half", "lead", 1, False, -2, 0.0, 0.0, "", None
+    checked = torch.library.opcheck(torch.ops.posenc.rotate.default, (*arguments, *how))
     assert set(checked.values()) == {"SUCCESS"}

@@ -123,7 +123,7 @@ def rotate_checked_tokens(  # noqa: PLR0913, PLR0917
             rows = Rows("rows")
         results: Any = _rotated_by_operators(tokens, tables, rows, spec, outs)
     elif outs is None:
-        results = gpu.rotated(tokens, tables, rows, spec, call)
+        results = gpu.rotated(tokens, tables, rows, spec, call=call)
     else:
         gpu.rotate_into(outs, tokens, tables, rows, spec, call)
         results = outs

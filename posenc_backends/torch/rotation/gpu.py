@@ -1,9 +1,9 @@
-"""Rotations on GPUs: when Triton's kernel runs, where it may write, and its gradient."""
+"""Rotations on GPUs, with and without a norm: when a Triton kernel runs, and its gradient."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,12 +12,14 @@ from torch import Tensor
 from torch.autograd import Function
 
 from posenc_core.layers.inputs import batch_size
-from posenc_core.rotation import Pairing, check_sizes, rotate_reference
+from posenc_core.normalization import Norm
+from posenc_core.rotation import Pairing, check_sizes
 
 from ..distributed import PLAIN
 from .compiled import is_eager, is_exporting, is_transformed
-from .plans import Call, Plans
-from .spec import RotationSpec, Rows, aligned_rows
+from .operators import by_operators, gradients_by_operators
+from .plans import Call, Plans, may_write
+from .spec import RotationSpec, Rows
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HAS_TRITON = find_spec("triton") is not None
@@ -59,12 +61,10 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
     if not runs((x,), cos, sin) or (out is not None and (out.shape, out.dtype) != (x.shape, x.dtype)):
         return None
     check_sizes(tuple(x.shape), tuple(cos.shape), tuple(sin.shape), pairing)
-    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
-    both = (table if table.dtype == torch.float32 else table.to(wide) for table in (cos, sin.expand(cos.shape)))
-    of_cos, of_sin = (_rows_beside(x, table) for table in both)  # of one stride, as one launch needs them
-    if of_cos is None or of_sin is None:
+    rows = rows_beside(x, cos, sin)
+    if rows is None:
         return None
-    tables, spec = (of_cos[0], of_sin[0]), RotationSpec(pairing, False, of_cos[1])
+    tables, spec = rows[0], RotationSpec(pairing, False, rows[1])
     if out is None:
         return rotated([x], tables, Rows("rows"), spec)[0]
     if torch.is_grad_enabled() and (x.requires_grad or out.requires_grad):
@@ -74,7 +74,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairing: Pairing, out: Tensor | 
 
 
 def repeated(
-    tensors: tuple[Any, ...], start: Any, out: Any, pairing: Pairing, axes: Any, *how: Any
+    tensors: tuple[Any, ...], start: Any, out: Any, pairing: Pairing, axes: Any, *how: Any, weights: Any = ()
 ) -> tuple[Call | None, Any]:
     """Return a call of `apply_rotary`, and its results if such a one was checked before; None for either.
 
@@ -82,7 +82,8 @@ def repeated(
         tensors: `(q, k, cos, sin, positions, cu_seqlens)`, each of them or None.
         start, out, axes: as `apply_rotary` takes them.
         pairing: its layout, placement and blocks.
-        how: `inverse` and `seq_axis`.
+        how: `inverse` and `seq_axis`, and a norm if there is one.
+        weights: with a norm those of the first tokens and of the last, each of them or None.
     """
     is_int = type(start) is int
     if torch.compiler.is_compiling():
@@ -90,9 +91,10 @@ def repeated(
     if not (axes is None or type(axes) in {tuple, list}) or not (out is None or type(out) in {tuple, list}):
         return None, None
     outs = (None, None) if out is None else tuple(out)
-    if len(outs) != 2 or tuple(map(type, how)) != (bool, int):
+    if len(outs) != 2 or tuple(map(type, how[:2])) != (bool, int):
         return None, None
-    call = PLANS.call((*tensors, None if is_int else start, *outs), pairing, axes and repr(axes), *how)  # True is 1
+    given = *tensors, None if is_int else start, *outs, *weights
+    call = PLANS.call(given, pairing, axes and repr(axes), *how)  # True is 1
     return call, PLANS.rotate(call, start if is_int else 0)
 
 
@@ -109,7 +111,7 @@ def rotate_rows(q: Tensor, k: Any, cos: Tensor, sin: Tensor, rows: tuple[int, in
         if not is_whole or not are_rows_of(tokens, cos, sin, start, pairing) or not runs(tokens, cos, sin):
             return None
         spec = RotationSpec(pairing, False, -2)
-        found = rotated(tokens, (cos, sin), Rows("rows", start=start), spec, call)
+        found = rotated(tokens, (cos, sin), Rows("rows", start=start), spec, call=call)
     return (found[0],) if k is None else tuple(found)
 
 
@@ -128,6 +130,14 @@ def are_rows_of(
     return 0 < 2 * sizes[1] <= q.shape[-1] and sizes[1] % pairing.blocks == 0
 
 
+def rows_beside(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[tuple[Tensor, Tensor], int] | None:
+    """Return the rows of tables that broadcast to `x`, as a kernel reads them, and the axis of the tokens."""
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    both = (table if table.dtype == torch.float32 else table.to(wide) for table in (cos, sin.expand(cos.shape)))
+    of_cos, of_sin = (_rows_beside(x, table) for table in both)  # of one stride, as one launch needs them
+    return None if of_cos is None or of_sin is None else ((of_cos[0], of_sin[0]), of_cos[1])
+
+
 def _rows_beside(x: Tensor, table: Tensor) -> tuple[Tensor, int] | None:
     """Return the rows `(length, pairs)` or `(batch, length, pairs)` of a table that broadcasts to `x`, and their axis.
 
@@ -143,64 +153,102 @@ def _rows_beside(x: Tensor, table: Tensor) -> tuple[Tensor, int] | None:
 
 
 def rotated(
-    tokens: Sequence[Tensor], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec, call: Call | None = None
+    tokens: Sequence[Tensor],
+    tables: tuple[Tensor, Tensor],
+    rows: Rows,
+    spec: RotationSpec,
+    weights: tuple[Any, ...] = (),
+    call: Call | None = None,
 ) -> list[Tensor]:
     """Return queries, keys or both rotated in one launch, in the order of axes in memory that each has.
 
-    The call keeps the plan, if there is one.
+    Args:
+        tokens, tables, rows, spec: as `triton_launch.plan_of` takes them.
+        weights: with a norm those of the first tokens and of the last, each of them or None.
+        call: keeps the plan, if there is one.
     """
+    is_followed = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (*tokens, *weights))
     if torch.compiler.is_compiling():
         tables, rows = rows.select(tables, tokens[0].shape[spec.seq_axis])
-        if torch.is_grad_enabled() and any(x.requires_grad for x in tokens):
-            return list(_RotateCompiled.apply(*tables, rows, spec, *tokens))
-        return _rotate_compiled(tokens, *tables, rows, spec)
+        tensors = *tokens, *[weight for weight in weights[: len(tokens)] if weight is not None]
+        each = [x.view_as(x) if any(x is one for one in tensors[:i]) else x for i, x in enumerate(tensors)]
+        given = *tables, rows, spec, len(tokens), *each  # Dynamo takes no tensor twice
+        return list(_RotateCompiled.apply(*given) if is_followed else _rotate_compiled(*given))
 
     def launched() -> list[Tensor]:
-        return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec, call)
+        return _launched(tokens, [torch.empty_like(x) for x in tokens], tables, rows, spec, weights, call)
 
-    if not torch.is_grad_enabled() or not any(x.requires_grad for x in tokens):
+    if not is_followed:
         return launched()
     q, k, *_ = *tokens, None
-    both = _Rotate.apply(q, k, *tables, rows, spec, lambda: (*launched(), None)[:2])
+    both = _Rotate.apply(lambda: (*launched(), None)[:2], rows, spec, *tables, q, k, *weights)
     return [x for x in both if x is not None]
 
 
 class _Rotate(Function):
-    """Queries and keys, each of them or None; the gradient is the rotation back by the same rows."""
+    """Queries and keys, each of them or None. The gradient of a norm is a kernel of its own, which reads them again."""
 
     @staticmethod
-    def forward(  # noqa: PLR0913, PLR0917
-        context: Any,
-        q: Tensor | None,
-        k: Tensor | None,
-        cos: Tensor,
-        sin: Tensor,
-        rows: Rows,
-        spec: RotationSpec,
-        launched: Callable[[], Any],
+    def forward(
+        context: Any, launched: Any, rows: Rows, spec: RotationSpec, cos: Tensor, sin: Tensor, *tensors: Any
     ) -> Any:
-        context.save_for_backward(cos, sin, rows.given)
+        context.save_for_backward(cos, sin, rows.given, *(() if spec.norm is None else tensors))
         context.rows, context.spec = rows, spec
         context.set_materialize_grads(False)
         return launched()
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor | None) -> tuple[Any, ...]:
-        cos, sin, given = context.saved_tensors
-        rows, spec = context.rows._replace(given=given), context.spec.opposite
-        tokens, call = [gradient for gradient in gradients if gradient is not None], None
-        if rows.axes is None:  # whose numbers are no part of a key
-            call = PLANS.call((*gradients, cos, sin, given, None, None, None, None), rows.find, spec)
-        both = PLANS.rotate(call, rows.start)
-        if both is None:
-            if tokens and runs(tokens, cos, sin):
-                results = iter(rotated(tokens, (cos, sin), rows, spec, call))
-            else:
-                results = iter(
-                    [rotate_reference(x, *aligned_rows((cos, sin), rows, spec, x), spec.pairing) for x in tokens]
-                )
-            both = tuple(None if gradient is None else next(results) for gradient in gradients)
-        return *both, None, None, None, None, None
+        cos, sin, given, *tensors = context.saved_tensors
+        rows, spec, found = context.rows._replace(given=given), context.spec, []
+        if spec.norm is None:
+            return *([None] * 5), *_rotated_back(gradients, (cos, sin), rows, spec.opposite)
+        q, k, *weights = tensors
+        gradients_of = gradients_by_operators if torch.is_grad_enabled() else _gradients
+        for x, gradient, weight in zip((q, k), gradients, weights, strict=True):
+            none = gradient is None
+            found.append((None, None) if none else gradients_of(x, gradient, (cos, sin), rows, spec, weight))
+        return *([None] * 5), *[of_x for of_x, _ in found], *[of_weight for _, of_weight in found]
+
+
+def _rotated_back(gradients: Sequence[Any], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec) -> Any:
+    """Return the gradients of tokens, or None: the rotation back by the same rows."""
+    call = None
+    if rows.axes is None:  # whose numbers are no part of a key
+        call = PLANS.call((*gradients, *tables, rows.given, None, None, None, None), rows.find, spec)
+    both = PLANS.rotate(call, rows.start)
+    if both is not None:
+        return both
+    tokens = [gradient for gradient in gradients if gradient is not None]
+    if tokens and runs(tokens, *tables):
+        results = iter(rotated(tokens, tables, rows, spec, call=call))
+    else:
+        results = iter([by_operators(x, tables, rows, spec) for x in tokens])
+    return [None if gradient is None else next(results) for gradient in gradients]
+
+
+def _gradients(
+    x: Tensor, gradient: Tensor, tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec, weight: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return the gradients of tokens that are normalized as well, and of their weight."""
+    from .triton_qk_norm import plan_of_gradient  # takes half a second
+
+    result, call = torch.empty_like(x), None
+    if rows.axes is None:
+        call = PLANS.call((x, gradient, *tables, rows.given, None, None, None, None, weight), rows.find, spec)
+    plan = PLANS.find(call) or plan_of_gradient([(x, result), (gradient, result)], tables, rows, spec)
+    if plan is None:
+        gradient, call = torch.empty_like(x).copy_(gradient), None
+        plan = plan_of_gradient([(x, result), (gradient, result)], tables, rows, spec)
+    if plan is None:
+        return gradients_by_operators(x, gradient, tables, rows, spec, weight)
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    sums = None if weight is None else x.new_empty((plan.grid[0], len(weight)), dtype=wide)
+    if PLANS.rotate(call, rows.start, (result, sums)) is None:
+        plan.launch_on(x, x, result, gradient, sums, *tables, rows.given, rows.axes, rows.start, weight)
+        if call is not None and plan.grid[0]:
+            PLANS.keep(call, plan, tables, rows, spec, (weight,), _Rotate.apply)
+    return result, None if weight is None or sums is None else sums.sum(0).to(weight.dtype)
 
 
 def rotate_into(
@@ -212,11 +260,11 @@ def rotate_into(
     call: Call | None = None,
 ) -> None:
     """Write queries, keys or both, rotated, to other tensors or in place; nothing may be recorded for a gradient."""
-    if torch.compiler.is_compiling() or not _may_write(outs, tokens, (*tables, rows.given, rows.axes), spec.pairing):
+    if torch.compiler.is_compiling() or not may_write(outs, tokens, (*tables, rows.given, rows.axes), spec.pairing):
         for out, result in zip(outs, rotated(tokens, tables, rows, spec), strict=True):
             out.copy_(result)
         return
-    _launched(tokens, outs, tables, rows, spec, call)
+    _launched(tokens, outs, tables, rows, spec, call=call)
     torch.autograd.graph.increment_version(outs)
 
 
@@ -226,37 +274,56 @@ def _launched(
     tables: tuple[Tensor, Tensor],
     rows: Rows,
     spec: RotationSpec,
+    weights: tuple[Any, ...] = (),
     call: Call | None = None,
 ) -> list[Tensor]:
-    from .triton_launch import launch  # takes half a second
+    from . import triton_launch, triton_qk_norm  # takes half a second
 
-    plan = launch(list(zip(tokens, outs, strict=True)), tables, rows, spec)
+    plan_of: Any = triton_launch.plan_of if spec.norm is None else triton_qk_norm.plan_of_forward
+    both = list(zip(tokens, outs, strict=True))
+    plan = triton_launch.launch(both, tables, rows, spec, weights, plan_of)
     if plan is None:  # axes that cannot be seen as one
-        for x, out in zip(tokens, outs, strict=True):
-            out.copy_(rotate_reference(x, *aligned_rows(tables, rows, spec, x), spec.pairing))
+        for x, out, weight in zip(tokens, outs, weights or (None, None), strict=False):
+            out.copy_(by_operators(x, tables, rows, spec, weight))
     elif call is not None and plan.grid[0]:
-        PLANS.keep(call, plan, tables, rows, spec, _Rotate.apply)
+        PLANS.keep(call, plan, tables, rows, spec, weights, _Rotate.apply)
     return list(outs)
 
 
 # By PyTorch's lower functions: each call of a `custom_op` takes a hundred microseconds of the host
-torch.library.define(
-    "posenc::rotate",
-    "(Tensor[] tokens, Tensor cos, Tensor sin, str find, Tensor? given, Tensor? axes, "
-    "str split, str join, str placement, int blocks, bool back, int seq_axis) -> Tensor[]",
+HOW = (
+    "Tensor cos, Tensor sin, str find, Tensor? given, Tensor? axes, Tensor[] weights, str split, str join, "
+    "str placement, int blocks, bool back, int seq_axis, float epsilon, float offset, str order, "
+    "int? head_axis) -> Tensor[]"
 )
+torch.library.define("posenc::rotate", f"(Tensor[] tokens, {HOW}")
+torch.library.define("posenc::rotate_back", f"(Tensor x, Tensor gradient, {HOW}")
+
+
+def _read_how(find: str, given: Any, axes: Any, *how: Any) -> tuple[Rows, RotationSpec]:
+    norm = Norm(*how[6:]) if how[-2] else None
+    return Rows(find, given, axes), RotationSpec(Pairing(*how[:4]), how[4], how[5], norm)
 
 
 @torch.library.impl("posenc::rotate", "default")
-def _rotate(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any, *spec: Any) -> Any:
+def _rotate(tokens: Any, cos: Any, sin: Any, find: Any, given: Any, axes: Any, weights: Any, *how: Any) -> Any:
     both, call = (*tokens, None)[:2], None
+    if how[-2]:
+        weights = (weights[0], weights[-1]) if weights else (None, None)
     if axes is None:  # whose numbers are no part of a key
-        call = PLANS.call((*both, cos, sin, given, None, None, None, None), find, *spec)
-        both = PLANS.rotate(call)
+        call = PLANS.call((*both, cos, sin, given, None, None, None, None, *weights), find, *how)
+        both = PLANS.rotate(call, record=False)
         if both is not None:
             return [x for x in both if x is not None]
-    outs, pairing = [torch.empty_like(x) for x in tokens], Pairing(*spec[:4])
-    return _launched(tokens, outs, (cos, sin), Rows(find, given, axes), RotationSpec(pairing, *spec[4:]), call)
+    outs = [torch.empty_like(x) for x in tokens]
+    return _launched(tokens, outs, (cos, sin), *_read_how(find, given, axes, *how), tuple(weights), call)
+
+
+@torch.library.impl("posenc::rotate_back", "default")
+def _rotate_back(x: Any, gradient: Any, cos: Any, sin: Any, *how: Any) -> Any:
+    *found, weights = how[:4]
+    of_x, of_weight = _gradients(x, gradient, (cos, sin), *_read_how(*found, *how[4:]), weights[0] if weights else None)
+    return [of_x] if of_weight is None else [of_x, of_weight]
 
 
 @torch.library.register_fake("posenc::rotate")
@@ -264,59 +331,56 @@ def _(tokens: Any, *_: Any) -> Any:
     return [torch.empty_like(x) for x in tokens]
 
 
-def _rotate_compiled(
-    tokens: Sequence[Tensor], cos: Tensor, sin: Tensor, rows: Rows, spec: RotationSpec
-) -> list[Tensor]:
+@torch.library.register_fake("posenc::rotate_back")
+def _(x: Any, *how: Any) -> Any:
+    *_, weights = how[:7]
+    return [torch.empty_like(one) for one in (x, *weights)]
+
+
+def _how_of(rows: Rows, weights: Any, spec: RotationSpec) -> tuple[Any, ...]:
+    norm = Norm(0.0, order="") if spec.norm is None else spec.norm
+    return (
+        rows.find,
+        rows.given,
+        rows.axes,
+        list(weights),
+        *spec.pairing,
+        spec.back,
+        spec.seq_axis,
+        float(norm[0]),
+        float(norm[1]),
+        *norm[2:],
+    )
+
+
+def _rotate_compiled(cos: Tensor, sin: Tensor, rows: Rows, spec: RotationSpec, count: int, *tensors: Tensor) -> Any:
     """Rotate as `rotated` does, by an operator that `torch.compile` keeps."""
-    found = rows.find, rows.given, rows.axes
-    return torch.ops.posenc.rotate.default(list(tokens), cos, sin, *found, *spec.pairing, spec.back, spec.seq_axis)
+    how = _how_of(rows, tensors[count:], spec)
+    return torch.ops.posenc.rotate.default(list(tensors[:count]), cos, sin, *how)
 
 
 class _RotateCompiled(Function):
-    """The gradient is the rotation back."""
+    """The same, with a gradient."""
 
     @staticmethod
-    def forward(context: Any, cos: Tensor, sin: Tensor, rows: Rows, spec: RotationSpec, *tokens: Tensor) -> Any:
-        context.save_for_backward(cos, sin, *[x for x in (rows.given, rows.axes) if x is not None])
-        context.find, context.has_axes, context.spec = rows.find, rows.axes is not None, spec
-        return tuple(_rotate_compiled(tokens, cos, sin, rows, spec))
+    def forward(
+        context: Any, cos: Tensor, sin: Tensor, rows: Rows, spec: RotationSpec, count: int, *tensors: Tensor
+    ) -> Any:
+        integers = [x for x in (rows.given, rows.axes) if x is not None]
+        context.save_for_backward(cos, sin, *(() if spec.norm is None else tensors), *integers)
+        context.how = rows.find, rows.given is not None, rows.axes is not None, spec, count
+        return tuple(_rotate_compiled(cos, sin, rows, spec, count, *tensors))
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Any, ...]:
-        cos, sin, *integers = context.saved_tensors
-        rows = Rows(context.find, integers[0] if integers else None, integers[1] if context.has_axes else None)
-        rotated_back = _rotate_compiled(gradients, cos, sin, rows, context.spec.opposite)
-        return None, None, None, None, *rotated_back
-
-
-def _may_write(outs: Sequence[Tensor], tokens: Sequence[Tensor], others: Sequence[Any], pairing: Pairing) -> bool:
-    """Return whether each result lies apart from all that is read, or is its own tokens, whose channels stay."""
-    for i, (out, x) in enumerate(zip(outs, tokens, strict=True)):
-        in_place = pairing.split == pairing.join and out.data_ptr() == x.data_ptr() and out.stride() == x.stride()
-        read = [other for other in (*others, *tokens, *outs[:i]) if other is not None and other is not x]
-        if any(_overlap(out, other) for other in read) or not (in_place or not _overlap(out, x)):
-            return False
-    return True
-
-
-def _overlap(one: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors may share memory; parts of one fused tensor, side by side in it, do not."""
-    if not one.numel() or not other.numel():
-        return False
-    low, high = sorted((one, other), key=Tensor.data_ptr)
-    apart = high.data_ptr() - low.data_ptr()
-    if apart >= low.element_size() * (1 + _reach(low)):
-        return False
-    size, apart = low.element_size(), apart // low.element_size()
-    if low.stride() != high.stride() or high.element_size() != size or not apart:
-        return True
-    sizes = zip(map(max, low.shape, high.shape), low.stride(), strict=True)
-    outer = sorted(step for length, step in sizes if length > 1 and step > apart)
-    rows = outer and all(step % outer[0] == 0 for step in outer)
-    return not rows or _reach(low, apart) >= apart or apart + _reach(high, apart) >= outer[0]
-
-
-def _reach(x: Tensor, up_to: int | None = None) -> int:
-    """Return how far the last element is from the first, along axes of strides up to one."""
-    steps = zip(x.shape, x.stride(), strict=True)
-    return sum((size - 1) * step for size, step in steps if size > 1 and (up_to is None or step <= up_to))
+        cos, sin, *tensors = context.saved_tensors
+        find, has_given, has_axes, spec, count = context.how
+        axes = tensors.pop() if has_axes else None
+        rows = Rows(find, tensors.pop() if has_given else None, axes)
+        if spec.norm is None:
+            return *([None] * 5), *_rotate_compiled(cos, sin, rows, spec.opposite, count, *gradients)
+        tokens, weights, found = tensors[:count], tensors[count:], []
+        for i, (x, gradient) in enumerate(zip(tokens, gradients, strict=True)):
+            how = _how_of(rows, weights[i : i + 1], spec)
+            found.append(torch.ops.posenc.rotate_back.default(x, gradient, cos, sin, *how))
+        return *([None] * 5), *[both[0] for both in found], *[both[1] for both in found if weights]

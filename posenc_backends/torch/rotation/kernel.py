@@ -16,7 +16,7 @@ from posenc_core.layers.inputs import batch_size
 from posenc_core.rotation import Pairing, check_sizes, rotate_checked, rotate_reference
 
 from ..distributed import PLAIN
-from . import gpu, without_kernel
+from . import gpu, qk_norm, without_kernel
 from .apply_rotary import INTEGERS, rotate_checked_tokens
 from .compiled import is_eager, rotate_few_by_rows
 from .custom_op import rotate_large
@@ -206,5 +206,11 @@ def _rotate_at(  # noqa: PLR0913, PLR0917
     return rotate_checked_tokens(q, k, (cos, sin), pairing, how, seq_axis=seq_axis, call=call)
 
 
-KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows, _rotate_at)
+def _normalize(tokens: tuple[Tensor, ...], *how: Any) -> Any:
+    if tokens[0].is_cuda or gpu.IS_INTERPRETED:
+        return qk_norm.normalize(tokens, *how)
+    return None if is_compiling() else cpu.normalize(tokens, *how)
+
+
+KERNEL = Kernel(lambda x: is_compiling() or is_eager(), _rotate, _rotate_rows, _rotate_at, _normalize)
 register_kernel(Tensor, KERNEL)

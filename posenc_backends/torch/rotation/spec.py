@@ -18,11 +18,13 @@ class RotationSpec(NamedTuple):
         pairing: which channels are pairs.
         back: whether to rotate by the opposite angle.
         seq_axis: the axis of the tokens.
+        norm: how tokens are normalized as well, a `posenc_core.normalization.Norm`; None for the rotation alone.
     """
 
     pairing: Pairing
     back: bool
     seq_axis: int
+    norm: Any = None
 
     @property
     def opposite(self) -> RotationSpec:

@@ -118,7 +118,7 @@ class Plan:
     """A launch, which may be repeated with other tensors of the same shapes, strides, dtypes, devices and alignments.
 
     Attributes:
-        kernel: what is launched.
+        kernel, options: what is launched, and how Triton compiles it.
         grid: the number of programs.
         numbers: the arguments of the kernel behind those that a call brings.
         last_start: the last row of the tables that the first token may have.
@@ -132,19 +132,26 @@ class Plan:
     axes: Tensor | None
     stays: bool
     kernel: Any
+    options: dict[str, Any]
 
     def __init__(
         self, programs: int, numbers: tuple[Any, ...], last_start: int, axes: Tensor | None, stays: bool
     ) -> None:
         self.grid, self.numbers, self.last_start, self.axes = (programs, 1, 1), numbers, last_start, axes
-        self.stays, self.kernel = stays, rotate_kernel
+        self.stays, self.kernel, self.options = stays, rotate_kernel, OPTIONS
         self._repeat: Any = None
 
     def launch(self, *given: Any) -> None:
         """Launch by Triton's own call, which looks at all arguments, and compiles the kernel for them if need be."""
-        kernel = self.kernel[self.grid](*given, *self.numbers, **OPTIONS)
+        kernel = self.kernel[self.grid](*given, *self.numbers, **self.options)
         if isinstance(kernel, CompiledKernel):
             self._repeat = kernel[self.grid]
+
+    def launch_on(self, x: Tensor, *given: Any) -> None:
+        """Launch on the device of a tensor, unless there is nothing to do."""
+        if self.grid[0]:
+            with torch.cuda.device(x.device) if x.is_cuda else nullcontext():
+                self.launch(*given)
 
     def repeat(self, *given: Any) -> None:
         """Launch what was compiled at the first launch: all pointers have to be aligned as they were then."""
@@ -161,6 +168,7 @@ def plan_of(
     spec: RotationSpec,
     is_in_place: bool = False,
     tile_of: Callable[..., Tile] = tile_of,
+    merges_batch: bool = True,
 ) -> Plan | None:
     """Return how one launch rotates queries, keys or both; None if their axes do not lie as the kernel needs.
 
@@ -171,11 +179,12 @@ def plan_of(
         spec: which channels are pairs, and where the tokens are.
         is_in_place: whether all tokens are their own results.
         tile_of: chooses the tile of a program.
+        merges_batch: whether the kernel may see heads of several batch rows as heads of one.
     """
     cos, pairing = tables[0], spec.pairing
     if _table_strides(cos) != _table_strides(tables[1]):
         return None
-    shared = (cos.ndim == 2 or len(cos) == 1) and rows.strides[1] == 0
+    shared = merges_batch and (cos.ndim == 2 or len(cos) == 1) and rows.strides[1] == 0
     for merged in (True, False) if shared else (False,):
         seen = [found for pair in tokens if (found := strided(merged, spec.seq_axis, *pair)) is not None]
         if len(seen) == len(tokens) and seen[0].batch == seen[-1].batch:
@@ -210,15 +219,24 @@ def plan_of(
 
 
 def launch(
-    tokens: Sequence[tuple[Tensor, Tensor]], tables: tuple[Tensor, Tensor], rows: Rows, spec: RotationSpec
+    tokens: Sequence[tuple[Tensor, Tensor]],
+    tables: tuple[Tensor, Tensor],
+    rows: Rows,
+    spec: RotationSpec,
+    weights: Sequence[Any] = (),
+    plan_of: Callable[..., Plan | None] = plan_of,
 ) -> Plan | None:
-    """Rotate queries, keys or both in one launch; return its plan, or None, with nothing done, as `plan_of`."""
+    """Launch a kernel for queries, keys or both; return its plan, or None, with nothing done, as `plan_of`.
+
+    Args:
+        tokens, tables, rows, spec: as `plan_of` takes them.
+        weights: what the kernel takes behind the start.
+        plan_of: chooses the kernel, and how it is launched.
+    """
     in_place = all(x.data_ptr() == out.data_ptr() and x.stride() == out.stride() for x, out in tokens)
     plan = plan_of(tokens, tables, rows, spec, in_place)
-    if plan is not None and plan.grid[0]:
-        x = tokens[0][0]
-        with torch.cuda.device(x.device) if x.is_cuda else nullcontext():
-            plan.launch(*tokens[0], *tokens[-1], *tables, rows.given, rows.axes, rows.start)
+    if plan is not None:
+        plan.launch_on(tokens[0][0], *tokens[0], *tokens[-1], *tables, rows.given, rows.axes, rows.start, *weights)
     return plan
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import triton
 import triton.language as tl
 
+from .spec import RotationSpec, Rows
 from .triton_kernel import (
     INTEGERS,
     _find_tokens,
@@ -16,6 +20,12 @@ from .triton_kernel import (
     _tile,
     _wide,
 )
+from .triton_launch import OPTIONS, THREADS, Plan, Tile, plan_of, tile_of
+
+HEADS_AT_ONCE = 4  # of a token in a program, for which it reads rows of tables once
+PARTS = 1024  # programs of a backward pass, each with a sum of its own: as many on all devices, for the same bits
+PARTS_OF_TOKENS = 256  # the same where a program has all heads of a token, and a sum for each of them
+MOST_THREADS = 1024  # of a program; more heads are left to operators
 
 
 @triton.jit
@@ -68,15 +78,28 @@ def _turn(head, cosine, sine):
 
 
 @triton.jit
-def _mean(head, WIDTH: tl.constexpr, PAIRS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr):
-    """Return the mean of the channels of each row, `(rows, 1)`."""
+def _mean(head, here, heads, WIDTH: tl.constexpr, PAIRS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr,
+          TOGETHER: tl.constexpr):  # fmt: skip
+    """Return the mean of the channels of each row, `(rows, 1)`; `TOGETHER` that of all heads of a token, its rows."""
     both = head[0] + head[1]
     if COLUMNS != PAIRS:
         both = tl.where((tl.arange(0, COLUMNS) < PAIRS)[None, :], both, 0.0)
     total = tl.sum(both, axis=1)
     if REST > 0:
         total += tl.sum(tl.where((tl.arange(0, REST) < WIDTH - 2 * PAIRS)[None, :], head[2], 0.0), axis=1)
-    return (total / WIDTH)[:, None]
+    if TOGETHER:
+        return tl.sum(tl.where(here, total[:, None], 0.0)) / tl.cast(tl.cast(heads, tl.int64) * WIDTH, total.dtype)
+    else:
+        return (total / WIDTH)[:, None]
+
+
+@triton.jit
+def _weight_of(weight, token, head_index, here, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr,
+               PLACEMENT: tl.constexpr, LAYOUT: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr,
+               TOGETHER: tl.constexpr):  # fmt: skip
+    """Return the weights of each row, as tokens lie in threads: `TOGETHER` each head has its own."""
+    at = weight + (head_index.to(tl.int64) * WIDTH if TOGETHER else token * 0)[:, None]
+    return _load_head(at, 1, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, LAYOUT, COLUMNS, REST)
 
 
 @triton.jit(do_not_specialize=INTEGERS)
@@ -92,7 +115,7 @@ def normalize_rotate_kernel(
     PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
     REPEATS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr,
     BY_BITS: tl.constexpr,
-    NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr,
+    NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr, TOGETHER: tl.constexpr,
 ):  # fmt: skip
     """Normalize and rotate some heads of some tokens: programs, tiles, strides and rows are those of `rotate_kernel`.
 
@@ -118,14 +141,19 @@ def normalize_rotate_kernel(
     )  # fmt: skip
     weight_layout: tl.constexpr = SPLIT if NORM_FIRST else JOIN
     if q_weight is not None:
-        at = (tl.where(is_k, k_weight, q_weight) if BOTH else q_weight) + token[:, None] * 0  # as tokens lie in threads
-        weight = _load_head(at, 1, is_token[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST)
+        at, has_weight = tl.where(is_k, k_weight, q_weight) if BOTH else q_weight, is_token
+        if TOGETHER:
+            has_weight = is_token & (head_index < heads)
+        weight = _weight_of(
+            at, token, head_index, has_weight[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST,
+            TOGETHER,
+        )  # fmt: skip
     for i in tl.static_range(REPEATS):
         here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
         head = _widen(loaded[i], 0)
         if not NORM_FIRST:
             head = _turn(head, cosine, sine)
-        mean = _mean(_multiply(head, head), WIDTH, PAIRS, COLUMNS, REST)
+        mean = _mean(_multiply(head, head), here, heads, WIDTH, PAIRS, COLUMNS, REST, TOGETHER)
         head = _scale(head, tl.rsqrt(mean + EPSILON))
         if q_weight is not None:
             head = _multiply(head, _widen(weight, OFFSET))
@@ -155,7 +183,7 @@ def gradient_kernel(
     PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
     REPEATS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr,
     BY_BITS: tl.constexpr,
-    NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr,
+    NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr, TOGETHER: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of tokens, and each program's part of that of the weight, the sum over the heads that it has.
 
@@ -193,7 +221,8 @@ def gradient_kernel(
                 change = _turn(change, cosine, -sine)
             else:
                 one = _turn(one, cosine, sine)
-            factor = tl.rsqrt(_mean(_multiply(one, one), WIDTH, PAIRS, COLUMNS, REST) + EPSILON)
+            mean = _mean(_multiply(one, one), here, heads, WIDTH, PAIRS, COLUMNS, REST, TOGETHER)
+            factor = tl.rsqrt(mean + EPSILON)
             one = _scale(one, factor)
             if partial is not None:
                 of_weight = _multiply(change, one)
@@ -202,12 +231,12 @@ def gradient_kernel(
                     sums[2] + tl.where(here, of_weight[2], 0.0) if REST > 0 else rest,
                 )  # fmt: skip
             if weight is not None:
-                at_weight = weight + token[:, None] * 0
-                of_channels = _load_head(
-                    at_weight, 1, is_token[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST
-                )
+                of_channels = _weight_of(
+                    weight, token, head_index, here if TOGETHER else is_token[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT,
+                    weight_layout, COLUMNS, REST, TOGETHER,
+                )  # fmt: skip
                 change = _multiply(change, _widen(of_channels, OFFSET))
-            mean = _mean(_multiply(change, one), WIDTH, PAIRS, COLUMNS, REST)
+            mean = _mean(_multiply(change, one), here, heads, WIDTH, PAIRS, COLUMNS, REST, TOGETHER)
             along = _scale(one, mean)
             change = _scale((change[0] - along[0], change[1] - along[1], change[2] - along[2]), factor)
             if not NORM_FIRST:
@@ -217,9 +246,71 @@ def gradient_kernel(
                 COLUMNS, REST, BY_BITS,
             )  # fmt: skip
     if partial is not None:
-        to = partial + tl.program_id(0).to(tl.int64) * WIDTH + tl.zeros((1, 1), tl.int64)
-        total = (tl.sum(sums[0], 0)[None, :], tl.sum(sums[1], 0)[None, :], tl.sum(sums[2], 0)[None, :])
+        if TOGETHER:  # the rows of all tiles are the heads
+            row = tl.arange(0, HEADS)
+            to = partial + ((tl.program_id(0).to(tl.int64) * heads + row) * WIDTH)[:, None]
+            here = (row < heads)[:, None]
+        else:
+            to = partial + tl.program_id(0).to(tl.int64) * WIDTH + tl.zeros((1, 1), tl.int64)
+            here = tl.full((1, 1), True, tl.int1)
+            sums = (tl.sum(sums[0], 0)[None, :], tl.sum(sums[1], 0)[None, :], tl.sum(sums[2], 0)[None, :])
         _store_head(
-            to, 1, tl.full((1, 1), True, tl.int1), total, wide, WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout,
-            COLUMNS, REST, BY_BITS,
+            to, 1, here, sums, wide, WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST, BY_BITS,
         )  # fmt: skip
+
+
+def plan_of_forward(both: Any, tables: Any, rows: Rows, spec: RotationSpec, is_in_place: bool = False) -> Plan | None:
+    """Return the plan of a launch, as `plan_of`, which a call gives both weights behind the start."""
+    plan = _plan_of(both, tables, rows, spec, 8)
+    if plan is not None:
+        plan.kernel = normalize_rotate_kernel
+    return plan
+
+
+def plan_of_gradient(both: Any, tables: Any, rows: Rows, spec: RotationSpec, is_in_place: bool = False) -> Plan | None:
+    """Return the plan of a launch that reads tokens and the gradient of results, both paired with that of the tokens.
+
+    A call gives it in place of the results the gradient of the tokens and the sums of each program, and behind the
+    start the weight.
+    """
+    plan = _plan_of(both, tables, rows, spec, 4)
+    if plan is not None:
+        tiles = plan.grid[0] // 2  # those of the tokens; the gradient has as many
+        plan.kernel, plan.numbers = gradient_kernel, (tiles, *plan.numbers)
+        plan.grid = (min(tiles, PARTS if spec.norm.head_axis is None else PARTS_OF_TOKENS), 1, 1)
+    return plan
+
+
+def _plan_of(both: Any, tables: Any, rows: Rows, spec: RotationSpec, at_once: int) -> Plan | None:
+    """Return the plan of a launch in which a thread has so many pairs in a tile."""
+    norm, (heads, pairs) = spec.norm, (max(x.shape[spec.norm.head_axis or 0] for x, _ in both), tables[0].shape[-1])
+    constants = norm.order == "norm_first", norm.epsilon, norm.offset, norm.head_axis is not None
+    if norm.head_axis is None:
+        plan = plan_of(both, tables, rows, spec, tile_of=partial(_tile_of_heads, at_once))
+    else:
+        tile = Tile(1, 1 << (heads - 1).bit_length(), 1, 1 << (pairs - 1).bit_length())
+        threads = max(THREADS, tile.heads * tile.columns // at_once)
+        if threads > MOST_THREADS:
+            return None
+        plan = plan_of(both, tables, rows, spec, tile_of=lambda *sizes: tile, merges_batch=False)
+        if plan is not None:
+            plan.options = OPTIONS | {"num_warps": OPTIONS["num_warps"] * threads // THREADS}
+    if plan is not None:
+        plan.numbers = *plan.numbers, *constants
+    return plan
+
+
+def _tile_of_heads(at_once: int, *sizes: Any) -> Tile:
+    """Return a tile of few heads of each token, whose rows of tables are read together.
+
+    Args:
+        at_once: how many pairs a thread has in a tile; it has eight in all its tiles.
+        sizes: the arguments of `tile_of`.
+    """
+    tile, num_heads = tile_of(*sizes), sizes[5]
+    rows = min(tile.tokens * tile.heads, max(1, at_once * THREADS // tile.columns))
+    most = 1 << (num_heads - 1).bit_length()
+    tokens = min(tile.tokens, rows // min(HEADS_AT_ONCE, most, rows))
+    heads = min(rows // tokens, most)
+    repeats = min(8 * THREADS // (rows * tile.columns), most // heads) if tokens > 1 else 1
+    return tile._replace(tokens=tokens, heads=heads, repeats=max(1, repeats))
