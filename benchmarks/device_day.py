@@ -79,8 +79,8 @@ def start(step: Step, folder: Path, device: str) -> subprocess.Popen[bytes]:
     variables = os.environ | {"PYTHONPATH": f"{Path.cwd()}:{os.environ.get('PYTHONPATH', '')}", "OMP_NUM_THREADS": "2",
                               "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "PYTHONUNBUFFERED": "1"}  # fmt: skip
     command = ["timeout", "-k", "5", str(step.limit), sys.executable, *arguments]
-    log = (folder / f"{step.name}.log").open("wb")
-    return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables)
+    with (folder / f"{step.name}.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=variables)
 
 
 def main() -> None:

@@ -75,7 +75,7 @@ def _implementations(
         if rotation.eager:
             found[name] = _implementation(implementations, rotation, rotation.function, given)
             if name in KERNEL_IN and library.LIBRARY is not None and type(arrays[0]) in kernels._kernels:
-                without = found[name]._replace(call=_without_the_kernel(found[name].call))
+                without = found[name]._replace(call=without_the_kernel(found[name].call))
                 found[f"{name}, without the kernel"] = without
         left_out = set() if direction == "forward" else getattr(implementations, "FORWARD_ONLY", set())
         for compiler in (name for name in rotation.compilers if name not in left_out):
@@ -98,7 +98,9 @@ def _implementation(
     return Implementation(lambda: implementations.ready(call()), both_to_numpy, rotation.within)
 
 
-def _without_the_kernel(call: Callable[[], Any]) -> Callable[[], Any]:
+def without_the_kernel(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a call as in a process that has no compiled library."""
+
     def called() -> Any:
         held, library.LIBRARY = library.LIBRARY, None
         try:
