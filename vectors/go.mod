@@ -1,3 +1,3 @@
-module example.com/posenc/vectors
+module posenc.invalid/vectors
 
 go 1.19

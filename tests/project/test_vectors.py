@@ -58,7 +58,7 @@ def crate(folder):
 
 def module(folder):
     """Return the command that runs `main.go` with the module of the folder."""
-    name = "example.com/posenc/vectors"
+    name = "posenc.invalid/vectors"
     text = f"module use\n\ngo 1.19\n\nrequire {name} v{VERSION}\n\nreplace {name} => {FOLDER}\n"
     (folder / "go.mod").write_text(text, encoding="utf-8")
     return "go", "run", "."
