@@ -29,7 +29,7 @@ HEADS = 2  # of a layer in which a mistake is looked for
 
 
 class Observation(NamedTuple):
-    """What a layer multiplies in a call.
+    """The queries and keys that a layer multiplies in a call.
 
     Attributes:
         name: of the call.
@@ -59,7 +59,7 @@ class Observation(NamedTuple):
     def is_still(self) -> bool:
         """Whether nothing rotates."""
         both = zip(self.plain, self.rotated, strict=True)
-        return all(np.abs(after - before).max() <= STILL[self.dtype] * np.abs(before).max() for before, after in both)
+        return all(relative_difference(*pair) <= STILL[self.dtype] for pair in both)
 
     def take_channels(self, width: int) -> Observation:
         """Return this many channels, those that rotate: the first of a head, or its last."""
@@ -77,6 +77,11 @@ class Observation(NamedTuple):
 
     def _change(self, change: Any) -> Observation:
         return self._replace(plain=tuple(map(change, self.plain)), rotated=tuple(map(change, self.rotated)))
+
+
+def relative_difference(plain: Float64s, rotated: Float64s) -> float:
+    """Return the largest difference of two arrays, relative to the largest number of the first."""
+    return float(np.abs(rotated - plain).max() / np.abs(plain).max())
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,10 @@ class Judge:
             yield found_in(observation.call(None), NOT_FINITE, "queries or keys are NaN or infinity", error=infinite)
         elif encoding is None:
             if not observation.is_still:
-                yield found_in(observation.call(None), NOPE, "queries and keys rotate", error=infinite)
+                error = max(
+                    relative_difference(*both) for both in zip(observation.plain, observation.rotated, strict=True)
+                )
+                yield found_in(observation.call(None), NOPE, "queries and keys rotate", error=error * 2**24)
         elif (width := observation.plain[0].shape[-1]) < encoding.head_dim:
             yield found_in(observation.call(None), WRONG_WIDTH, f"heads have {width} channels", error=infinite)
         else:

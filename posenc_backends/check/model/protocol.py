@@ -1,4 +1,4 @@
-"""What a framework tells of a model: the same for all."""
+"""The facts that a framework gives of a model: the same for all."""
 
 from __future__ import annotations
 

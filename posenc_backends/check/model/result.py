@@ -28,7 +28,7 @@ class LayerResult(NamedTuple):
 
     @property
     def kind(self) -> Any:
-        """What layers have in common that are shown together."""
+        """The properties that layers of one line of the answer have in common."""
         return self.encoding, tuple((one.name, one.description, one.outputs) for one in self.mistakes)
 
 
@@ -79,7 +79,7 @@ class ModelResult:
         outcome = f"conforms in {count} layer{'s' * (count > 1)}"
         if wrong:
             outcome = f"does not conform in {wrong} of {count} layers: {', '.join(self.names)}"
-        entries = [f"{outcome}; {self.model}, {', '.join(self.calls)}"]
+        entries = [f"{outcome}; {self.model}, positions {', '.join(self.calls)}"]
         for group in self.groups():
             layers = name_layers(None, [layer.number for layer in group])
             encoding = "no rotation" if group[0].encoding is None else repr(group[0].encoding)

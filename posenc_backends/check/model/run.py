@@ -158,9 +158,9 @@ class _Run:
             return [near]
         near, is_alike = dict[str, Observation](), False
         if self.adapter.dtype == "float32":
-            near, is_alike = self._observe("near", NEAR)
+            near, is_alike = self._observe("near 0", NEAR)
         if not is_alike:  # where tokens change others, by convolutions or weights whose sum is not 1 in half precision
-            near, is_alike = self._observe("near", SINGLE_ROWS)
+            near, is_alike = self._observe("near 0", SINGLE_ROWS)
         self.remarks += [] if is_alike else [FIRST]
         try:
             return [near, self._observe(f"up to {FAR.max():,}", FAR)[0]]
