@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 import posenc_backends
 import posenc_core
-from posenc_backends.torch import RotaryEmbedding, apply_rotary, apply_rotary_transformers, backend
+from posenc_backends.torch import (
+    RotaryEmbedding,
+    apply_qk_norm_rotary,
+    apply_rotary,
+    apply_rotary_transformers,
+    backend,
+)
 from posenc_backends.torch.rotation import gpu
 from posenc_backends.torch.rotation.plans import Plans
 from posenc_core import Rotary
@@ -18,7 +24,7 @@ from posenc_core import Rotary
 OURS = tuple(str(Path(package.__file__).parent) for package in (posenc_backends, posenc_core))
 LAYER = RotaryEmbedding(Rotary(head_dim=8, layout="half"), max_len=16)
 CHOICES = {
-    "function": ["apply_rotary", "transformers", "layer"],
+    "function": ["apply_rotary", "transformers", "layer", "norm"],
     "given": ["start", "positions", "positions of each", "starts", "packed", "packed from starts", "axes", "rows"],
     "start": [0, 1, 11, 16, True],
     "sizes": [(1, 4, 2), (1, 4, 4), (2, 4, 2), (2, 1, 2)],  # batch, heads, heads of keys
@@ -43,8 +49,21 @@ CHOICES = {
     "out": [None, "new", "in place", "swapped", "overlapping", "int"],
     "gradient": [False, True],
     "negated": [False, True],
+    "weights": ["float32", "float64", "of k in bfloat16", "strided", "at an odd address", "gradient", "none", "of k"],
+    "norm": ["norm_first", "rope_first"],
+    "epsilon": [1e-6, 0.5],
 }
 USUAL = {name: choices[0] for name, choices in CHOICES.items()}
+
+
+def weight_of(kind, name, tensor, width):
+    """Return the weight of queries or keys, of one kind."""
+    if kind == "none" or (kind == "of k" and name == "q"):
+        return None
+    dtype = {"float64": torch.float64, "of k in bfloat16": torch.bfloat16 if name == "k" else torch.float32}
+    made = tensor((2 * width,), dtype.get(kind, torch.float32), int(kind == "at an odd address"))
+    made = made[::2] if kind == "strided" else made[:width]
+    return made.requires_grad_() if kind == "gradient" else made
 
 
 def call_of(c):
@@ -94,6 +113,11 @@ def call_of(c):
         "axes": {"positions": tensor((2, batch, length), c["integers"]), "axes": c["axes"]},
         "rows": {},
     }.get(c["given"], by_integers)
+    if c["function"] == "norm":
+        options = {name: c[name] for name in ("layout", "placement", "blocks", "seq_axis", "epsilon")}
+        weights = weight_of(c["weights"], "q", tensor, width), weight_of(c["weights"], "k", tensor, width)
+        options |= {"order": c["norm"]} | wanted
+        return lambda: apply_qk_norm_rotary(q, k, cos, sin, *weights, **options), known
     if c["out"] == "int":
         out = 1
     elif c["out"] is None:
@@ -119,17 +143,17 @@ def launched(monkeypatch):
     found = []
 
     def launch(plan, *arguments):
-        plan.aligned = aligned(arguments[:8])
+        plan.aligned = aligned((*arguments[:8], *arguments[9:]))
         note(plan, *arguments)
 
     def repeat(plan, *arguments):
-        assert aligned(arguments[:8]) == plan.aligned
+        assert aligned((*arguments[:8], *arguments[9:])) == plan.aligned
         note(plan, *arguments)
 
     def note(plan, *arguments):
-        q, q_out, k, k_out, cos, sin, rows, axes, start = arguments
-        memory = [None if x is None else x.data_ptr() for x in (q, k, cos, sin, rows)]
-        outs = [(x.shape, x.stride(), x.dtype) for x in (q_out, k_out)]
+        q, q_out, k, k_out, cos, sin, rows, axes, start, *weights = arguments
+        memory = [None if x is None else x.data_ptr() for x in (q, k, cos, sin, rows, *weights)]
+        outs = [None if x is None else (x.shape, x.stride(), x.dtype) for x in (q_out, k_out)]
         found.append((plan.grid, plan.numbers, outs, None if axes is None else axes.tolist(), start, memory))
 
     monkeypatch.setattr(backend, "is_remote", lambda array: True)  # as if on a GPU, where positions are not read
@@ -163,6 +187,8 @@ CHANGES = st.lists(
 @example(call=USUAL | {"out": "in place", "width": 12}, changes=[("out", "new")])
 @example(call=USUAL | {"given": "packed from starts"}, changes=[("given", "packed")])
 @example(call=USUAL, changes=[("offset", 1)])
+@example(call=USUAL | {"function": "norm"}, changes=[("weights", "at an odd address")])
+@example(call=USUAL | {"function": "norm", "gradient": True}, changes=[("weights", "gradient")])
 def test_no_two_calls_that_need_different_answers_share_a_plan(launched, monkeypatch, call, changes):
     """Behind a call that differs in up to two things, a call launches what it launches alone, and has its errors."""
     monkeypatch.setattr(gpu, "PLANS", Plans())
@@ -180,6 +206,7 @@ def test_no_two_calls_that_need_different_answers_share_a_plan(launched, monkeyp
         ({"function": "transformers"}, 8), ({"function": "layer"}, 15),
         ({"function": "layer", "seq_axis": -3, "sizes": (1, 5, 5)}, 16),
         ({"function": "layer", "given": "positions of each"}, 20), ({"function": "layer", "given": "starts"}, 20),
+        ({"function": "norm"}, 16),
     ],
     ids=str,
 )  # fmt: skip

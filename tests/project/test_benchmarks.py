@@ -74,6 +74,13 @@ def test_results_of_others_are_compared_with_ours():
     assert check(Case("a case", lambda: known))[1] == {"near": 7}
 
 
+def test_a_norm_is_the_same_by_the_kernel_and_by_operators():
+    import qk_norm
+    from harness import check
+
+    assert [check(case)[2] for case in qk_norm.cases("numpy", {"tiny": (1, 2, 3, 8)})] == [{}] * 4
+
+
 def test_an_error_in_ours_ends_the_benchmark():
     from harness import Case, check
 
