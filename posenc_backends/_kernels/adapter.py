@@ -156,14 +156,9 @@ class CpuKernel:
         """Return one or two arrays normalized and rotated in float32; None for float64, gradients, and all heads."""
         given = [weight for weight in weights if weight is not None]
         at_cos, at_sin, *places = map(self.memory, (cos, sin, *tokens))
-        is_usual = norm.head_axis is None and cos.dtype == sin.dtype == self.float32
-        if (
-            library.LIBRARY is None
-            or at_cos is None
-            or at_sin is None
-            or not is_usual
-            or self.is_followed(*tokens, cos, sin, *given)
-        ):
+        if library.LIBRARY is None or at_cos is None or at_sin is None or norm.head_axis is not None:
+            return None
+        if not cos.dtype == sin.dtype == self.float32 or self.is_followed(*tokens, cos, sin, *given):
             return None
         results = []
         for x, at, given_weight in zip(tokens, places, weights, strict=False):

@@ -86,7 +86,7 @@ def call_of(c):
 
     q, k = tokens(heads[0], c["offset"]), tokens(heads[1])
     q = torch._neg_view(q) if c["negated"] else q
-    q = q.requires_grad_() if c["gradient"] else q
+    q = q.requires_grad_(c["gradient"])
     q, k = None if c["tokens"] == "k" else q, None if c["tokens"] == "q" else k
     by_integers = {
         "positions": lambda: {"positions": tensor((length,), c["integers"])},
@@ -118,11 +118,8 @@ def call_of(c):
         weights = weight_of(c["weights"], "q", tensor, width), weight_of(c["weights"], "k", tensor, width)
         options |= {"order": c["norm"]} | wanted
         return lambda: apply_qk_norm_rotary(q, k, cos, sin, *weights, **options), known
-    if c["out"] == "int":
-        out = 1
-    elif c["out"] is None:
-        out = None
-    else:
+    out = c["out"] and 1
+    if c["out"] not in {None, "int"}:
         at = 1 if c["out"] == "overlapping" else 0
         mine = None if q is None else tokens(heads[0], at) if c["out"] == "new" or at else q
         out = (mine, None if k is None else k if c["out"] != "new" else tokens(heads[1]))
