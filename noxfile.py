@@ -108,7 +108,7 @@ BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
 WHEEL = ("wheel",)  # the session that builds it
 BACKEND_NAMES = sorted(
     {*EXTRAS} - {"completion", "explore", "gpu", "plots", "report", "strict"},
-    key=lambda name: (name not in ("jax", "keras", "torch"), name),
+    key=lambda name: ({"torch": 0, "jax": 1, "keras": 2}.get(name, 3), name),  # the longest first
 )
 # Sessions start in the order of this file: after the quick ones, the longest first, so that no core waits at the end.
 
