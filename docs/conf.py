@@ -1,5 +1,6 @@
 """How Sphinx builds these pages: `nox -s docs`."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -29,6 +30,8 @@ from scored import scoreboard
 from speed import behind, first_screen, reasons, speed, without_kernel
 from support import support
 from versions import versions
+
+gc.set_threshold(100_000, 20, 20)  # a look for garbage goes through the trees of all pages: half of reading them
 
 project = "posenc"
 release = posenc_core.__version__

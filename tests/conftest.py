@@ -44,6 +44,7 @@ def pytest_configure(config):
         split_cpu(os.environ.get("KERAS_BACKEND", "tensorflow"))
     if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
         return  # the processes that xdist starts import the framework; this one runs no test
+    gc.disable()  # until tests are collected: modules and tests are no garbage
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -79,6 +80,7 @@ def pytest_collection_finish():
     """Look less often for garbage, and not among modules and tests: a tenth of the time of compilers goes into that."""
     gc.freeze()
     gc.set_threshold(10_000)
+    gc.enable()
 
 
 def pytest_runtest_setup():
