@@ -53,7 +53,7 @@ def read_header(path: Path) -> list[Tensor]:
     size = path.stat().st_size
     with path.open("rb") as file:
         first = 8 + int.from_bytes(file.read(8), "little")
-        header = file.read(min(first - 8, MAX_HEADER))
+        header = file.read(min(first - 8, size, MAX_HEADER))  # memory for no more than the file has
     try:
         entries = json.loads(header)
         tensors = [_tensor(name, entry, first) for name, entry in entries.items() if name != "__metadata__"]

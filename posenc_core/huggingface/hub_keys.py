@@ -56,6 +56,8 @@ def _scale_base(config: Config) -> Config:
     check_number("factor", factor, minimum=1)
     check_number("rope_theta", base, above=1)
     size, count = (check_integer(key, config.get(key)) for key in ("hidden_size", "num_attention_heads"))
+    if count > size:
+        raise ValueError(f"`num_attention_heads` must be at most `hidden_size`, {size}, got {count}.")
     slower = float(factor) ** (2 * count / size)
     return config | {"rope_theta": base * factor, "rope_scaling": {"type": "linear", "factor": slower}}
 
