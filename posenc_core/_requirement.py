@@ -1,4 +1,4 @@
-"""What `pip install` takes to add an extra to this installation."""
+"""The argument of `pip install` that adds an extra to this installation."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class _StandardError:
 
 @contextmanager
 def safe_streams() -> Iterator[None]:
-    """Give the process streams that can be written inside a `with` block, whatever was closed or is no UTF-8.
+    """Give the process streams that can be written inside a `with` block, whatever was closed or is not in UTF-8.
 
     Letters that the encoding of standard output lacks become `?`.
     """

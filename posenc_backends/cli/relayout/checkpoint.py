@@ -212,7 +212,7 @@ def _temporary(target: Path) -> Iterator[Path]:
 def _locked(folder: str, *, needed: bool = False) -> Iterator[None]:
     """Hold a lock on a folder, which ends with the process however that ends; none on Windows.
 
-    Unless it is needed, a file system that has no locks is no error: then nobody removes the folder.
+    Unless it is needed, a file system without locks raises nothing: then nobody removes the folder.
     """
     if fcntl is None:
         yield
