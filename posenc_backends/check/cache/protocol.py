@@ -12,7 +12,7 @@ from posenc_core._array_api.checks import check_integer, check_known, shown
 
 from ..candidates import Float64s
 from ..frameworks import CallError, Framework, call_checked, dtype_name, to_float64
-from .stories import Story, Tokens, Window
+from .attention import Attention, Tokens, Window
 
 OPTIONAL = ("trim", "reorder", "move", "full")
 LONGEST_WINDOW = 64
@@ -26,7 +26,7 @@ class Decoder(Protocol):
     vectors, `(batch, length, width)`, of the dtype `dtype` (`"float32"`). Outputs are `(batch, length, …)`. A state is
     any object; a function may change the one that it is given, if it returns it. Optional attributes:
 
-    * `window`: how many tokens a query sees, itself included, at most 64; all by default.
+    * `window`: how many tokens a query see, itself included, at most 64; all by default.
     * `sinks`: how many of the first tokens it sees beside its window; none by default.
     * `remaps`: False if sinks keep their positions in the text; by default they follow the window, as in StreamingLLM.
 
@@ -104,20 +104,20 @@ class Calls(NamedTuple):
         value = self.framework.positions(value) if isinstance(value, np.ndarray) else value
         return call_checked(getattr(self.decoder, name), place, state, value)
 
-    def evaluate(self, stories: Sequence[Story], *, by_full: bool = False) -> list[Float64s] | None:
-        """Return the outputs that the stories ask for, without a cache; None if the decoder cannot compute them."""
-        is_plain = all(one.is_plain(self.window) for one in stories)
-        has_offset = any(one.positions[0] != 0 for one in stories)
+    def evaluate(self, attentions: Sequence[Attention], *, by_full: bool = False) -> list[Float64s] | None:
+        """Return the outputs that the attentions ask for, without a cache; None if the decoder cannot compute them."""
+        is_plain = all(one.is_plain(self.window) for one in attentions)
+        has_offset = any(one.positions[0] != 0 for one in attentions)
         can_full = self.has("full") and (self.trusts_full or by_full)
         if is_plain and not by_full and not (has_offset and can_full):
-            return [self.prefill(one.tokens[None], "a prefill of all tokens")[0][0, one.asked] for one in stories]
-        if not can_full or (not self.takes_key_positions and any(one.has_other_keys for one in stories)):
+            return [self.prefill(one.tokens[None], "a prefill of all tokens")[0][0, one.outputs] for one in attentions]
+        if not can_full or (not self.takes_key_positions and any(one.has_other_keys for one in attentions)):
             return None
-        return self._full(stories)
+        return self._full(attentions)
 
-    def _full(self, stories: Sequence[Story]) -> list[Float64s]:
+    def _full(self, attentions: Sequence[Attention]) -> list[Float64s]:
         """Return the outputs by `full`; shorter rows are filled with tokens that nobody sees."""
-        rows = [one.expanded() for one in stories]
+        rows = [one.expanded() for one in attentions]
         length = max(len(positions) for _, positions, _, _ in rows)
         tokens = np.zeros((len(rows), length, *rows[0][0].shape[1:]), rows[0][0].dtype)
         positions, keys = np.zeros((2, len(rows), length), np.int64)
@@ -135,7 +135,7 @@ class Calls(NamedTuple):
         place = "a call of `full`"
         arguments = (self._tokens(tokens), queries, self.framework.backend.from_numpy(visible), *more)
         outputs = self._numbers(call_checked(self.decoder.full, place, *arguments), tokens, place)
-        return [output[one.asked] for output, one in zip(outputs, stories, strict=True)]
+        return [output[one.outputs] for output, one in zip(outputs, attentions, strict=True)]
 
     def _tokens(self, tokens: Tokens) -> Any:
         if tokens.dtype.kind == "f":

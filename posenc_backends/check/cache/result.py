@@ -14,7 +14,7 @@ MOVED = "rows that moved are neither the new nor the old ones, as if keys, value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class Outcome:
     """The outcome of one use of the cache.
 
     Attributes:
@@ -41,7 +41,7 @@ class CacheResult:
     Attributes:
         framework, dtype: whose arrays it takes, and the dtype of outputs.
         limit: the largest difference that is allowed, as a part of the largest output.
-        tried: what each use of the cache gave.
+        outcomes: what each use of the cache gave.
         not_asked: uses that were not tried, and why.
         shown: the named mistakes that would have changed the outputs of uses that agree by more than the limit.
         hidden: those that would not.
@@ -51,7 +51,7 @@ class CacheResult:
     framework: str
     dtype: str
     limit: float
-    tried: tuple[Tried, ...]
+    outcomes: tuple[Outcome, ...]
     not_asked: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
@@ -62,46 +62,46 @@ class CacheResult:
         """0 if all uses that were tried agree, 1 if one differs, 2 if one failed and none differs."""
         if self.names:
             return DIFFERS
-        return FAILED if any(one.failure for one in self.tried) else CONFORMS
+        return FAILED if any(one.failure for one in self.outcomes) else CONFORMS
 
     @property
     def names(self) -> tuple[str, ...]:
         """The name of each mistake once; that the cause is unknown only if no mistake has a name."""
-        names = dict.fromkeys(name for one in self.tried for name in one.names)
+        names = dict.fromkeys(name for one in self.outcomes for name in one.names)
         return tuple(name for name in names if name != UNKNOWN or len(names) == 1)
 
     @property
     def _unknown(self) -> list[str]:
         """The uses that differ as no single mistake does, where others have a name."""
-        return [] if self.names == (UNKNOWN,) else [one.name for one in self.tried if UNKNOWN in one.names]
+        return [] if self.names == (UNKNOWN,) else [one.name for one in self.outcomes if UNKNOWN in one.names]
 
     @property
     def entries(self) -> tuple[str, ...]:
         """The lines of the report, the most important first."""
         outcome = {
-            CONFORMS: f"agrees with itself without a cache, in {len(self.tried)} uses",
+            CONFORMS: f"agrees with itself without a cache, in {len(self.outcomes)} uses",
             DIFFERS: f"does not conform: {', '.join(self.names)}",
             FAILED: "failed",
         }[self.status]
         descriptions = {one.name: one.description for one in FAULTS} | {PART: MOVED}
         lines, count = [outcome], len(self.shown + self.hidden)
         for name in self.names:
-            which = next(one for one in self.tried if name in one.names)
+            which = next(one for one in self.outcomes if name in one.names)
             why = descriptions.get(name, "no named mistake gives these numbers")
             pattern = " By the pattern, not by the same numbers." if which.by_pattern else ""
             lines.append(f"  {name}: {why}.{pattern} {which.first}")
         for label, chosen in (
-            ("differs", [f"{one.name} ({one.error:.2g})" for one in self.tried if one.names]),
+            ("differs", [f"{one.name} ({one.error:.2g})" for one in self.outcomes if one.names]),
             ("of these, as no single mistake does", self._unknown),
-            ("agrees", [one.name for one in self.tried if not one.names and one.failure is None]),
+            ("agrees", [one.name for one in self.outcomes if not one.names and one.failure is None]),
             ("would show", [f"{len(self.shown)} of the {count} named mistakes that can be tried on it"] * bool(count)),
             ("would not show", list(self.hidden)),
             ("not asked", list(self.not_asked)),
         ):
             if chosen:
                 lines.append(f"  {label}: {', '.join(chosen)}")
-        lines += [f"  {one.name} failed: {one.failure}" for one in self.tried if one.failure]
-        worst = max((one.error for one in self.tried if not one.names), default=0.0)
+        lines += [f"  {one.name} failed: {one.failure}" for one in self.outcomes if one.failure]
+        worst = max((one.error for one in self.outcomes if not one.names), default=0.0)
         lines.append(
             f"  {self.framework}, {self.dtype}: off by {worst:.1g} of the largest output where it agrees, "
             f"{self.limit:.1g} is allowed"
@@ -119,7 +119,7 @@ class CacheResult:
             "dtype": self.dtype,
             "limit": self.limit,
             "mistakes": list(self.names),
-            "tried": [
+            "outcomes": [
                 {
                     "name": one.name,
                     "error": one.error,
@@ -128,7 +128,7 @@ class CacheResult:
                     "failure": one.failure,
                     "by_pattern": one.by_pattern,
                 }
-                for one in self.tried
+                for one in self.outcomes
             ],
             "not_asked": list(self.not_asked),
             "shown": list(self.shown),

@@ -12,11 +12,12 @@ from posenc_core._array_api.checks import check_integer
 
 from ..candidates import Float64s
 from ..frameworks import CallError, framework_of, imported_frameworks
-from .faults import FAULTS, KEPT, Fault, Variant
+from .attention import Attention, Row, attention_of
+from .faults import FAULTS, KEPT, Fault
 from .protocol import Calls, Decoder, calls_of_decoder
-from .result import PART, UNKNOWN, CacheResult, Tried
-from .stories import Row, Story, story_of
+from .result import PART, UNKNOWN, CacheResult, Outcome
 from .trials import SCENARIOS, Scenario, Trial
+from .variants import Variant
 
 AGAIN = "the same prompt again"
 DIGITS = {"float64": 52, "float32": 23, "float16": 10, "bfloat16": 7}
@@ -36,7 +37,7 @@ def check_cache(decoder: Decoder | Any, *, framework: str | None = None, seed: i
         framework: the framework whose arrays it takes; by default the one that its module imports.
         seed: of the tokens.
     Returns:
-        The result: `status`, `names`, `tried`, `not_asked` and more; as a string, a report.
+        The result: `status`, `names`, `outcomes`, `not_asked` and more; as a string, a report.
     Raises:
         TypeError, ValueError: if the check cannot run.
         ImportError: if the framework is not installed.
@@ -61,16 +62,16 @@ def check_cache(decoder: Decoder | Any, *, framework: str | None = None, seed: i
     again = check.prefill_again()
     if again.names or again.failure:
         check.not_asked.append("all else")
-        tried = [again]
+        outcomes = [again]
     else:
-        tried = [again, *(one for one in map(check.try_scenario, SCENARIOS) if one is not None)]
-        if not any(one.names for one in tried):
+        outcomes = [again, *(one for one in map(check.try_scenario, SCENARIOS) if one is not None)]
+        if not any(one.names for one in outcomes):
             check.note_shown()
     return CacheResult(
         framework=name,
         dtype=next(iter(calls.dtypes), "no outputs"),
         limit=check.limit,
-        tried=tuple(_named_by_uses(tried)),
+        outcomes=tuple(_name_by_uses(outcomes)),
         not_asked=tuple(check.not_asked),
         shown=tuple(one.name for one in FAULTS if one.name in check.shown),
         hidden=tuple(one.name for one in FAULTS if one.name in check.hidden - check.shown),
@@ -95,25 +96,25 @@ class _Check:
         """The difference that is allowed: half of the digits of the dtype of outputs."""
         return 2.0 ** (-DIGITS[next(iter(self.calls.dtypes), "float32")] / 2)
 
-    def prefill_again(self) -> Tried:
+    def prefill_again(self) -> Outcome:
         """Return what the second prefill of the same prompt gave."""
         prompt = self.calls.draw(np.random.default_rng((self.seed, 2)), 2, 5)
         try:
             first, again = (self.calls.prefill(prompt, "the same prompt of 5 tokens twice")[0] for _ in range(2))
         except CallError as error:
-            return Tried(name=AGAIN, failure=str(error))
+            return Outcome(name=AGAIN, failure=str(error))
         rows = (Row(prompt=own, decoded=own[:0], calls=(), before=own, with_prompt=True) for own in prompt)
         trial = Trial(tuple(rows), list(again[:, -1:]))
         errors = _errors(trial.outputs, list(first[:, -1:]))
         worst = max(float(error.max()) for error in errors)
         if worst <= self.limit:
-            return Tried(name=AGAIN, error=worst)
+            return Outcome(name=AGAIN, error=worst)
         self.remarks.append("the same prompt gives other outputs: a state is kept, or dropout is on")
         is_kept = any(self._gives(self.calls, trial, variant, by_full=True) for variant in KEPT.variants)
         name, first_place = KEPT.name if is_kept else UNKNOWN, _first(AGAIN, [errors], [trial], self.limit)
-        return Tried(name=AGAIN, error=worst, names=(name,), first=first_place)
+        return Outcome(name=AGAIN, error=worst, names=(name,), first=first_place)
 
-    def try_scenario(self, scenario: Scenario) -> Tried | None:
+    def try_scenario(self, scenario: Scenario) -> Outcome | None:
         """Return what a use of the cache gave; None if it was not asked."""
         why = scenario.why_not(self.calls)
         if why is not None:
@@ -124,7 +125,7 @@ class _Check:
             trials = [scenario.run(self.calls, one, number) for number, one in enumerate(generators)]
             right = [self.calls.evaluate(_right(self.calls, trial)) for trial in trials]
         except CallError as error:
-            return Tried(name=scenario.name, failure=str(error))
+            return Outcome(name=scenario.name, failure=str(error))
         expected = [one for one in right if one is not None]
         if len(expected) < len(trials):
             self.not_asked.append(f"{scenario.name} (sinks need `full`, with positions of keys if sinks move)")
@@ -134,13 +135,13 @@ class _Check:
         worst = max(float(error.max()) for one in errors for error in one)
         if worst <= self.limit:
             self.agreed.append((calls, trials[0], expected[0]))
-            return Tried(name=scenario.name, error=worst)
+            return Outcome(name=scenario.name, error=worst)
         found = self._fault(calls, trials)
         name = _name_by_rows(calls, trials, errors, self.limit) if found is None else found.name
         if found is not None:
             self.known = [found, *(one for one in self.known if one != found)]
         first = _first(scenario.name, errors, trials, self.limit)
-        return Tried(name=scenario.name, error=worst, names=(name,), first=first, by_pattern=name == PART)
+        return Outcome(name=scenario.name, error=worst, names=(name,), first=first, by_pattern=name == PART)
 
     def _with_trust(self, trials: Sequence[Trial], expected: Sequence[list[Float64s]]) -> Calls:
         """Return the calls, without `full` if it is another function than `prefill`."""
@@ -173,8 +174,8 @@ class _Check:
 
     def _gives(self, calls: Calls, trial: Trial, variant: Variant, *, by_full: bool = False) -> bool:
         """Return whether a trial has the outputs of a mistake, or the right ones where it changes nothing."""
-        stories = _stories(calls, trial, variant)
-        outputs = None if stories is None else calls.evaluate(stories, by_full=by_full)
+        attentions = _attentions(calls, trial, variant)
+        outputs = None if attentions is None else calls.evaluate(attentions, by_full=by_full)
         return outputs is not None and all(
             float(error.max()) <= self.limit for error in _errors(trial.outputs, outputs)
         )
@@ -184,21 +185,21 @@ class _Check:
         for fault in FAULTS:
             for variant in fault.variants:
                 for calls, trial, expected in self.agreed:
-                    stories = _stories(calls, trial, variant)
-                    if stories is None or _are_same(stories, _right(calls, trial)):
+                    attentions = _attentions(calls, trial, variant)
+                    if attentions is None or _are_same(attentions, _right(calls, trial)):
                         continue
-                    outputs = calls.evaluate(stories)
+                    outputs = calls.evaluate(attentions)
                     if outputs is not None:
                         is_shown = any(float(error.max()) > self.limit for error in _errors(outputs, expected))
                         (self.shown if is_shown else self.hidden).add(fault.name)
 
 
-def _named_by_uses(tried: Sequence[Tried]) -> list[Tried]:
+def _name_by_uses(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Return the uses with a name for each that differs for an unknown cause, where no part of it differs.
 
     Decoding is a part of all uses, and each of them may pass the window; padding and `reorder` are parts of both.
     """
-    differ = {one.name for one in tried if one.names}
+    differ = {one.name for one in outcomes if one.names}
     both = {"reorder with padding"}
     more = differ - {"decode", "past the window"}
     parts = {"decode": {*more, "past the window"}, "past the window": more, "left padding": both, "reorder": both}
@@ -207,24 +208,24 @@ def _named_by_uses(tried: Sequence[Tried]) -> list[Tried]:
         replace(one, names=(f"{one.name} wrong",), by_pattern=True)
         if UNKNOWN in one.names and one.name not in covered
         else one
-        for one in tried
+        for one in outcomes
     ]
 
 
-def _right(calls: Calls, trial: Trial) -> list[Story]:
-    return [story_of(row, calls.window) for row in trial.rows]
+def _right(calls: Calls, trial: Trial) -> list[Attention]:
+    return [attention_of(row, calls.window) for row in trial.rows]
 
 
-def _stories(calls: Calls, trial: Trial, variant: Variant) -> list[Story] | None:
+def _attentions(calls: Calls, trial: Trial, variant: Variant) -> list[Attention] | None:
     """Return what the rows of a trial compute with a mistake; None if it changes nothing there."""
-    stories = [variant(row, trial.rows, calls.window) for row in trial.rows]
-    if any(one is None for one in stories):
+    attentions = [variant(row, trial.rows, calls.window) for row in trial.rows]
+    if any(one is None for one in attentions):
         return None
-    return [one for one in stories if one is not None]
+    return [one for one in attentions if one is not None]
 
 
-def _are_same(stories: Sequence[Story], others: Sequence[Story]) -> bool:
-    return all(one.computes(other) for one, other in zip(stories, others, strict=True))
+def _are_same(attentions: Sequence[Attention], others: Sequence[Attention]) -> bool:
+    return all(one.computes(other) for one, other in zip(attentions, others, strict=True))
 
 
 def _errors(outputs: Sequence[Float64s], expected: Sequence[Float64s]) -> list[Float64s]:
@@ -242,7 +243,9 @@ def _name_by_rows(calls: Calls, trials: Sequence[Trial], errors: Sequence[list[F
         for row, error in zip(trial.rows, of_rows, strict=True):
             if row.stayed is None or (error.max() > limit) != _is_moved(row):
                 return UNKNOWN
-        stayed = calls.evaluate([story_of(row.stayed, calls.window) for row in trial.rows if row.stayed is not None])
+        stayed = calls.evaluate(
+            [attention_of(row.stayed, calls.window) for row in trial.rows if row.stayed is not None]
+        )
         if stayed is None or any(
             error.max() <= limit and _is_moved(row)
             for row, error in zip(trial.rows, _errors(trial.outputs, stayed), strict=True)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..candidates import Float64s
+from .attention import Row, Tokens
 from .protocol import Calls
-from .stories import Row, Tokens
 
 SIZES = ((7, 4), (5, 3))  # tokens of the prompt and after it, in the first and in the second trial
 REMOVED = 3

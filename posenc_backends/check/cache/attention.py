@@ -28,7 +28,7 @@ class Window(NamedTuple):
         return 0 if self.window is None else self.window + self.sinks
 
     def visible(self, length: int) -> npt.NDArray[np.bool_]:
-        """Return which keys each query sees, shape `(length, length)`."""
+        """Return which keys each query see, shape `(length, length)`."""
         at = np.arange(length)
         back = at[:, None] - at
         recent = back < (length if self.window is None else self.window)
@@ -77,24 +77,24 @@ class Row:
         return len(self.prompt) + np.repeat(np.cumsum((0, *self.calls[:-1])), self.calls)
 
 
-class Story(NamedTuple):
+class Attention(NamedTuple):
     """One row of attention.
 
     Attributes:
         tokens: of any order, shape `(length, …)`.
         positions: of the queries, and of keys unless said otherwise, shape `(length,)`.
         keys: the position at which each query sees each key, shape `(length, length)`.
-        visible: the keys that each query sees, shape `(length, length)`.
-        asked: the tokens whose outputs are compared.
+        visible: the keys that each query see, shape `(length, length)`.
+        outputs: the tokens whose outputs are compared.
     """
 
     tokens: Tokens
     positions: Ints
     keys: Ints
     visible: npt.NDArray[np.bool_]
-    asked: Ints
+    outputs: Ints
 
-    def at(self, positions: Ints, window: Window) -> Story:
+    def at(self, positions: Ints, window: Window) -> Attention:
         """Return the same tokens at other positions, queries and keys alike."""
         return self._replace(positions=positions, keys=window.key_positions(positions))
 
@@ -108,8 +108,8 @@ class Story(NamedTuple):
             and (not window.sinks or len(count) <= window.places)
         )
 
-    def computes(self, other: Story) -> bool:
-        """Return whether another story has the same tokens, positions and keys."""
+    def computes(self, other: Attention) -> bool:
+        """Return whether another attention has the same tokens, positions and keys."""
         pairs = zip(
             self._replace(keys=self.keys * self.visible), other._replace(keys=other.keys * other.visible), strict=True
         )
@@ -141,19 +141,19 @@ class Story(NamedTuple):
         return self.tokens[of], self.positions[of], key_positions, visible
 
 
-def story_of(row: Row, window: Window) -> Story:
+def attention_of(row: Row, window: Window) -> Attention:
     """Return what a right decoder computes for a row."""
     length = len(row.prompt) + len(row.decoded)
     positions = np.arange(length) + row.shift
-    asked = np.arange(len(row.prompt) + row.skip - row.with_prompt, length)
+    outputs = np.arange(len(row.prompt) + row.skip - row.with_prompt, length)
     tokens = np.concatenate([row.prompt, row.decoded])
-    return Story(tokens, positions, window.key_positions(positions), window.visible(length), asked)
+    return Attention(tokens, positions, window.key_positions(positions), window.visible(length), outputs)
 
 
-def with_tokens(story: Story, extra: Tokens, at: int, window: Window) -> Story:
-    """Return the story with other tokens in front of token number `at`, which all later tokens see."""
-    length = len(story.positions) + len(extra)
-    tokens = np.concatenate([story.tokens[:at], extra, story.tokens[at:]])
+def with_tokens(attention: Attention, extra: Tokens, at: int, window: Window) -> Attention:
+    """Return the attention with other tokens in front of token number `at`, which all later tokens see."""
+    length = len(attention.positions) + len(extra)
+    tokens = np.concatenate([attention.tokens[:at], extra, attention.tokens[at:]])
     positions = np.arange(length)
-    asked = story.asked + np.where(story.asked >= at, len(extra), 0)
-    return Story(tokens, positions, window.key_positions(positions), window.visible(length), asked)
+    outputs = attention.outputs + np.where(attention.outputs >= at, len(extra), 0)
+    return Attention(tokens, positions, window.key_positions(positions), window.visible(length), outputs)
