@@ -152,7 +152,7 @@ static int level = -1;
 /* What `library.INTERFACE` must be; a test says what it is, once a function or the plan has changed. */
 EXPORT int posenc_interface(void)
 {
-    return 1046944361;
+    return 702724233;
 }
 
 EXPORT int posenc_level(void)
