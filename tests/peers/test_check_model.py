@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from transformers import CONFIG_MAPPING
 
 from posenc_backends.check.model import check_model
 from posenc_backends.torch.huggingface import apply_rotary_transformers
@@ -36,6 +37,12 @@ def test_right_models_conform(family):
     result = check_model(model_of(config))
     assert result.status == 0, result
     assert len(result.layers) == config.num_hidden_layers - (family.model_type in ("lfm2", "minimax"))
+
+
+def test_a_model_whose_tokens_depend_on_positions_is_not_judged():
+    config = CONFIG_MAPPING["bert"](hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
+    with pytest.raises(ValueError, match=r"not judged: \S*encoder\.layer\.0\.\S+, whose tokens depend on positions"):
+        check_model(model_of(config), spec="Rotary(head_dim=4, layout='half')")
 
 
 LLAMA = Family("llama", rope("default", 5e5))

@@ -34,12 +34,14 @@ class Product(NamedTuple):
         name: the module that does.
         q, k: `(rows, heads, length, width)`.
         bias: what is added to their products, if it is given to the same function; None if nothing is.
+        follows_positions: whether the hidden states that the layer is given depend on positions.
     """
 
     name: str
     q: Float64s
     k: Float64s
     bias: Float64s | None
+    follows_positions: bool = False
 
 
 def layer_number(module: str) -> int | None:

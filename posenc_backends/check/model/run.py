@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +28,7 @@ SINGLE_ROWS = np.r_[0, NEAR.ravel()][:, None]  # of rows of one token
 FAR = np.array(
     [0, 31, 32, 33, 127, 128, 500, 511, 1000, 2047, 2048, 4095, 4096, 8191, 10000, 32767, 65537, 100003, 131071]
 )[:, None]
+OTHER, NUMBER = re.compile(r"indexer|compress|cross|enc_?dec|encoder_attn|vision|visual"), r"(?<=\.)\d+(?=\.)"
 OWN_POSITIONS = np.arange(67)  # of a model that counts tokens itself
 FIRST = "not judged: position 0, which others are compared with, as the rotation cannot be left out"
 CACHE_LENGTH = 5  # tokens before the one that is judged
@@ -108,7 +110,8 @@ class _Run:
             failure = f"the model raised {type(error).__name__}: {' '.join(str(error).split())}"
             return ModelResult(model=self.name, failure=failure, remarks=tuple(self.remarks))
         if not layers:
-            raise ValueError("`model` must multiply queries and keys, but none of its modules does.")
+            reasons = "; ".join(dict.fromkeys(self.remarks)) or "no module multiplies queries and keys"
+            raise ValueError(f"`model` must have a layer that can be judged, but {reasons}.")
         if any(layer.mistakes for layer in layers) and self.adapter.has_sine_first:
             self.adapter.reads_sine_first = True
             other = self._layers()
@@ -158,7 +161,10 @@ class _Run:
             return [near]
         near, is_alike = dict[str, Observation](), False
         if self.adapter.dtype == "float32":
+            before = len(self.remarks)
             near, is_alike = self._observe("near 0", NEAR)
+            if not is_alike:
+                del self.remarks[before:]
         if not is_alike:  # where tokens change others, by convolutions or weights whose sum is not 1 in half precision
             near, is_alike = self._observe("near 0", SINGLE_ROWS)
         self.remarks += [] if is_alike else [FIRST]
@@ -194,7 +200,9 @@ class _Run:
         for place, module in enumerate(call):
             number = layer_number(module)
             number = place if number is None else number
-            if isinstance(self.expected, tuple) and number >= len(self.expected):
+            if OTHER.search(module.lower()):
+                self.remarks.append(f"not judged: {re.sub(NUMBER, '*', module)}, which is no attention within the text")
+            elif isinstance(self.expected, tuple) and number >= len(self.expected):
                 self.remarks.append(f"not judged: {module}, which the config does not describe")
             else:
                 yield module, number
@@ -219,6 +227,9 @@ class _Run:
             pairs = [_pair(*both) for both in ((other.q, one.q), (other.k, one.k))]
             before, after, alike = zip(*pairs, strict=True)
             is_alike &= all(alike)
+            if one.follows_positions and not all(alike):
+                self.remarks.append(f"not judged: {one.name}, whose tokens depend on positions before they rotate")
+                continue
             found.setdefault(one.name, Observation(name, positions, before, after, self.adapter.dtype))
         return found, is_alike
 

@@ -213,9 +213,14 @@ class _Products(TorchFunctionMode):
     def _add(self, q: Tensor, k: Tensor, bias: Tensor | None) -> None:
         name = self.running[-1][0] if self.running else ""
         layer = next((one for one in self.running if one[0].rpartition(".")[2].isdecimal()), None)
+        follows = False
         if layer is not None:
             self.inputs[layer[0]] = layer[1:]
-        self.products.append(Product(name, self._rows(q), self._rows(k), None if bias is None else _numpy(bias)))
+            hidden = [x for x in (*layer[1], *layer[2].values()) if isinstance(x, Tensor) and x.is_floating_point()]
+            follows = bool(hidden) and hidden[0].shape[:2] == self.sizes and not _are_alike(hidden[0], self.sizes)
+        self.products.append(
+            Product(name, self._rows(q), self._rows(k), None if bias is None else _numpy(bias), follows)
+        )
 
     def _rows(self, x: Tensor) -> npt.NDArray[np.float64]:
         """Return `(rows, heads, length, width)`."""
