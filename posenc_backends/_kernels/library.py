@@ -18,7 +18,7 @@ from .plan import Plans
 
 LEVELS = ("baseline", "avx2")
 SHARE = 1 << 21  # bytes that are worth a thread
-INTERFACE = 702724233  # that of the library: changes with its functions and its plan
+INTERFACE = 1659182874  # that of the library: changes with its functions and its plan
 VARIABLE = "POSENC_KERNEL"  # "off", or the highest level that may run
 # The first dot keeps `pkgutil` from taking it for a module.
 PATH = Path(__file__).with_name("posenc.kernel.dll" if sys.platform == "win32" else "posenc.kernel.so")

@@ -9,7 +9,6 @@
 
 #define _DEFAULT_SOURCE /* madvise */
 #include <float.h>
-#include <stdint.h>
 #include <string.h>
 
 #if defined(__linux__)
@@ -21,11 +20,7 @@
 #include <immintrin.h>
 #endif
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
+#include "rotate.h"
 
 enum { FLOAT64, FLOAT32, BFLOAT16, FLOAT16 };
 enum { ANY_STRIDE, HALF, INTERLEAVED, TO_HALF, FROM_HALF };
@@ -148,13 +143,13 @@ static int best_level(void) { return BASELINE; }
 
 static int level = -1;
 
-/* Return the level that runs: 0 for the baseline, 1 for AVX2 with F16C. */
 /* What `library.INTERFACE` must be; a test says what it is, once a function or the plan has changed. */
 EXPORT int posenc_interface(void)
 {
-    return 702724233;
+    return 1659182874;
 }
 
+/* Return the level that runs: 0 for the baseline, 1 for AVX2 with F16C. */
 EXPORT int posenc_level(void)
 {
     if (level < 0)
@@ -170,20 +165,20 @@ EXPORT int posenc_choose_level(int wanted)
 }
 
 /* Ask Linux to back a large new result with pages of 2 MiB, so that first writes cause fewer page faults. */
-EXPORT void posenc_advise(const plan *p, void *out)
+void posenc_advise(const void *of, void *out)
 {
 #if defined(MADV_HUGEPAGE)
+    const plan *p = of;
     uintptr_t begin = ((uintptr_t)out + 4095) & ~(uintptr_t)4095;
     if (p->fresh >= 1 << 21)
         madvise((void *)begin, (uintptr_t)out + p->fresh - begin, MADV_HUGEPAGE);
 #else
-    (void)p, (void)out;
+    (void)of, (void)out;
 #endif
 }
 
-/* Rotate the units from `first` to `last`, with a norm unless `n` is 0; threads may share the units of one plan. */
-EXPORT void posenc_rotate_part(const plan *p, const void *x, void *out, const void *cos, const void *sin, const norm *n,
-                               int64_t first, int64_t last)
+void posenc_rotate_part(const void *p, const void *x, void *out, const void *cos, const void *sin, const void *n,
+                        int64_t first, int64_t last)
 {
 #if defined(__x86_64__)
     if (posenc_level() == AVX2)

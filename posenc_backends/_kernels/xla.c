@@ -5,18 +5,9 @@
 
 #define _DEFAULT_SOURCE /* sched_yield */
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT __attribute__((visibility("default")))
-#endif
-
-void posenc_advise(const void *plan, void *out);
-void posenc_rotate_part(const void *plan, const void *x, void *out, const void *cos, const void *sin, const void *norm,
-                        int64_t first, int64_t last);
+#include "rotate.h"
 
 enum { EXTENSION_METADATA = 1, STAGE_EXECUTE = 3, BUFFER = 1, ATTRIBUTE_ARRAY = 1, INVALID_ARGUMENT = 3, S64 = 5 };
 enum { PLAN_DTYPE, PLAN_BYTES, PLAN_UNITS, PLAN_SIZE = 52 };
