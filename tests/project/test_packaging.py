@@ -79,7 +79,7 @@ def modules(package):
         frameworks,
         "__main__",
         rf"conformance.(frameworks.({frameworks}).*|__main__)",
-        rf"training.({frameworks})",
+        rf"(training|check.model).({frameworks})",
         r"cli.explorer\.(app|figures|guard|page|server|style)",
         r"cli.golden.onnx_models",
     )
