@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from posenc_core.encodings import Encoding
-from posenc_core.encodings.base import Parameter, Tables
+from posenc_core.encodings.base import Parameter, Tables, Tabular
 from posenc_core.layers import Backend
 from posenc_core.layers.base import PROJECTIONS
 from posenc_core.layers.encoding_bytes import Encodings, to_bytes
@@ -92,6 +92,10 @@ class Module(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> Module:
         """Return a layer of this configuration."""
         encodings = {name: _revived(config[name]) for name in ENCODINGS if config.get(name)}
+        position = encodings.get("position")
+        parts = position if isinstance(position, tuple) else (position,)
+        if "position" in config and not any(isinstance(part, Tabular) for part in parts):
+            config = {**config, "max_len": None}  # which attention without tables accepted once
         return super().from_config({**config, **encodings})
 
     @property
