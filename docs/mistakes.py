@@ -58,6 +58,9 @@ OTHERS = {  # mistakes that no single call shows, that are measured, or that are
     "not thread-safe": "two threads at once get other numbers",
     "wrong when compiled": "compiled code gives other numbers",
     "not finite": "it returns infinity or NaN at a position or size that it should take",
+    "NoPE ignored": "a layer of a model rotates, whose config says that it has no RoPE",
+    "buffer not computed": "frequencies of a model are memory that was not filled, as after `to_empty`",
+    "wrong head_dim": "queries and keys of a model have fewer channels than its encoding",
     "fails at some sizes": "it raises at a batch, number of heads or length that it should take",
 }
 MET = {  # a thread or a released library
