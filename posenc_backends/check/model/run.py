@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ FIRST = "not judged: position 0, which others are compared with, as the rotation
 CACHE_LENGTH = 5  # tokens before the one that is judged
 AFTER_CACHE = f"after a cache of {CACHE_LENGTH}"
 NOT_COMPUTED, MOST_NUMBERS = "buffer not computed", 3
+EAGER = {"keras": ("keras", "Keras"), "mlx": ("mlx", "MLX"), "flax": ("jax", "NNX")}  # file and class, by library
 ALIKE = 1e-4  # relative difference of rows that do not depend on positions, but for their length
 
 
@@ -45,7 +47,8 @@ def check_model(model: Any, config: Any = None, *, spec: Encoding | str | None =
     their rotation alone.
 
     Args:
-        model: a PyTorch module, called as `model(tokens, position_ids=…)` with tokens `(rows, length)`.
+        model: a PyTorch, MLX, flax.nnx or Keras module, called as `model(tokens, position_ids=…)` with tokens
+            `(rows, length)`; `positions`, `start` and `offset` are known too.
         config: as in `load_layers`; by default the `config` of the model.
         spec: the encoding of all layers, or its `repr`, in place of a config.
     Returns:
@@ -60,11 +63,19 @@ def check_model(model: Any, config: Any = None, *, spec: Encoding | str | None =
 
 
 def _adapter(model: Any) -> ModelAdapter:
-    if any(base.__module__.startswith("torch.") for base in type(model).__mro__):
+    libraries = {base.__module__.partition(".")[0] for base in type(model).__mro__}
+    library = next((one for one in EAGER if one in libraries), None)  # before torch, as Keras's layers may be of both
+    if library is not None:
+        from .eager import EagerModel
+
+        module, cls = EAGER[library]
+        return EagerModel(model, getattr(import_module(f".{module}", __package__), cls)())
+    if "torch" in libraries:
         from .torch import TorchModel
 
         return TorchModel(model)
-    raise TypeError(f"`model` must be a torch.nn.Module, got {shown(model)}.")
+    wanted = "a torch.nn.Module, mlx.nn.Module, flax.nnx.Module or keras.Layer"
+    raise TypeError(f"`model` must be {wanted}, got {shown(model)}.")
 
 
 def _expected(model: Any, config: Any, spec: Encoding | str | None) -> tuple[Any, list[str]]:
@@ -170,13 +181,14 @@ class _Run:
         self.remarks += [] if is_alike else [FIRST]
         try:
             return [near, self._observe(f"up to {FAR.max():,}", FAR)[0]]
-        except (IndexError, RuntimeError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever the model raises past the end of its table
             self.remarks.append(f"not run: positions past {NEAR.max()}: {error}")
             return [near]
 
     def _after_cache(self) -> list[dict[str, Observation]]:
         """Return what each layer multiplies for a token after a cache of others, whose position the model counts."""
         if not self.adapter.takes_cache:
+            self.remarks.append("not run: a token after a cache, as the model takes none of a known form")
             return []
         tokens = np.full((1, CACHE_LENGTH + 1), self.adapter.token)
         runs = []

@@ -1,0 +1,288 @@
+"""The queries and keys that a model multiplies where its framework computes at once: MLX, JAX and Keras.
+
+The framework's functions and the calls of modules are replaced for the time of a call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from string import ascii_letters
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .likeness import are_alike, are_tables, have_lengths, identities, place_of_cosine
+from .protocol import Buffer, Call, Product
+
+POSITIONS, STARTS = ("position_ids", "positions"), ("start", "offset")
+Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+class Framework(Protocol):
+    """What a framework has of its own."""
+
+    is_lazy: bool  # whether the first call builds a model
+
+    def prepare(self, model: Any) -> AbstractContextManager[Any]:
+        """Return a context in which all is computed at once."""
+
+    def modules(self, model: Any) -> list[tuple[str, Any]]:
+        """Return all modules of a model and their names, the model first."""
+
+    def held(self, module: Any) -> Iterator[tuple[Any, Callable[[Any], None]]]:
+        """Yield each array that a module holds, and a function that puts another in its place."""
+
+    def function(self, model: Any) -> Callable[..., Any]:
+        """Return the function that has the arguments of the model."""
+
+    def is_array(self, x: Any) -> bool:
+        """Return whether a value is an array with numbers, and not one of a trace."""
+
+    def to_numpy(self, x: Any) -> npt.NDArray[Any]:
+        """Return an array in float64 or complex128."""
+
+    def from_numpy(self, x: npt.NDArray[Any], like: Any = None) -> Any:
+        """Return an array of integers, or one of the dtype of another."""
+
+    def replacements(self, run: Run) -> Iterator[tuple[Any, str, Any]]:
+        """Yield each function to replace: its owner, its name, and what takes its place."""
+
+
+class EagerModel:
+    """Runs a model, and notes what its attention multiplies.
+
+    Args:
+        model: the model.
+        framework: its framework.
+    """
+
+    def __init__(self, model: Any, framework: Framework) -> None:
+        self.model, self.framework = model, framework
+        self.takes: set[str] = {*inspect.signature(framework.function(model)).parameters}
+        held = (x for _, module in framework.modules(model) for x, _ in framework.held(module))
+        dtypes = (str(x.dtype).rpartition(".")[2] for x in held)
+        weight = next((dtype for dtype in dtypes if "float" in dtype), "float32")
+        self.dtype: str = getattr(model, "compute_dtype", None) or weight
+        self.rotations: set[str] = set()  # modules that rotate tokens, or return tables
+        self.run_names: set[str] = set()
+        self.has_sine_first: bool = False
+        self.reads_sine_first: bool = False
+        self.token: int = 3
+
+    @property
+    def takes_positions(self) -> bool:
+        """Whether the model takes the position of each token, or of the first."""
+        return bool(self.takes & {*POSITIONS, *STARTS})
+
+    @property
+    def takes_cache(self) -> bool:
+        """Whether the model takes the cache that it returned: never, as frameworks have no common form of it."""
+        return False
+
+    def run(self, call: Call, *, is_rotated: bool = True) -> tuple[list[Product], Any]:
+        """Return what the attention of each layer multiplies in a call; see `TorchModel.run`."""
+        name = next((one for one in (*POSITIONS, *STARTS) if one in self.takes), None)
+        if call.positions is None or name is None or name in POSITIONS:
+            given = {} if call.positions is None or name is None else {name: self.framework.from_numpy(call.positions)}
+            return self._products(call.tokens, given, is_rotated), None
+        starts = call.positions.reshape(-1, *call.tokens.shape)[0, :, 0]  # of rows: one for each run
+        rows = [
+            self._products(tokens, {name: int(at)}, is_rotated)
+            for tokens, at in zip(call.tokens[:, None], starts, strict=True)
+        ]
+        return [_join(products) for products in zip(*rows, strict=True)], None
+
+    def _products(self, tokens: npt.NDArray[Any], given: dict[str, Any], is_rotated: bool) -> list[Product]:
+        if self.framework.is_lazy and not self.run_names:
+            self.model(self.framework.from_numpy(tokens), **given)
+        run = Run(self, is_rotated, (tokens.shape[0], tokens.shape[1]))
+        modules = self.framework.modules(self.model)
+        with self.framework.prepare(self.model), ExitStack() as stack:
+            if not is_rotated:
+                for _, module in modules:
+                    self._leave_out_tables(module, stack)
+            classes = {type(module) for _, module in modules}
+            calls = [(cls, "__call__", run.follow(cls.__call__)) for cls in classes]
+            run.names = {id(module): name for name, module in modules}
+            for owner, name, function in (*self.framework.replacements(run), *calls):
+                is_own, before = name in vars(owner), getattr(owner, name)
+                stack.callback(*((setattr, owner, name, before) if is_own else (delattr, owner, name)))
+                setattr(owner, name, function)
+            self.model(self.framework.from_numpy(tokens), **given)
+        return run.products
+
+    def _leave_out_tables(self, module: Any, stack: ExitStack) -> None:
+        """Replace the tables that a module holds until the stack ends."""
+        held = [(x, put) for x, put in self.framework.held(module) if len(x.shape) > 1 and np.prod(x.shape)]
+        for place, ones in identities([self.framework.to_numpy(x) for x, _ in held]).items():
+            table, put = held[place]
+            put(self.framework.from_numpy(ones, table))
+            stack.callback(put, table)
+
+    def list_idle(self) -> list[tuple[str, str]]:
+        """Return the names and classes of modules that seem to encode positions and that no call has reached."""
+        named = [(name, type(module).__name__) for name, module in self.framework.modules(self.model)]
+        return [(name, cls) for name, cls in named if name not in self.run_names and _seems_rotary(cls)]
+
+    def buffers(self) -> list[Buffer]:
+        """Return nothing: these frameworks have no buffers that stay without numbers."""
+        return []
+
+
+class Run:
+    """What happens in one call of a model.
+
+    Args:
+        model: the model.
+        is_rotated: False to leave out rotations.
+        sizes: the number of rows, and the length.
+    """
+
+    def __init__(self, model: EagerModel, is_rotated: bool, sizes: tuple[int, int]) -> None:
+        self.model, self.is_rotated, self.sizes = model, is_rotated, sizes
+        self.to_numpy, self.is_array = model.framework.to_numpy, model.framework.is_array
+        self.names: dict[int, str] = {}
+        self.running: list[tuple[str, tuple[Any, ...]]] = []
+        self.products: list[Product] = []
+        self._last: tuple[Callable[[], Pair], tuple[int, ...]] | None = None
+
+    def at_zero(self, function: Callable[..., Any], number: float) -> Callable[..., Any]:
+        """Return a cosine or sine that is that of 0 if rotations are left out."""
+
+        def of_angles(x: Any, *args: Any, **options: Any) -> Any:
+            result = function(x, *args, **options)
+            return result if self.is_rotated else result * 0 + number
+
+        return of_angles
+
+    def multiply(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `matmul` that notes what it multiplies."""
+
+        def matmul(x: Any, y: Any, *args: Any, **options: Any) -> Any:
+            result = function(x, y, *args, **options)
+            if len(getattr(x, "shape", ())) > 2 and len(getattr(y, "shape", ())) > 2:
+                self.note(lambda: (self.to_numpy(x), self.to_numpy(y).swapaxes(-1, -2)), result)
+            return result
+
+        return matmul
+
+    def contract(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `einsum` that notes what it multiplies."""
+
+        def einsum(equation: str, *operands: Any, **options: Any) -> Any:
+            result = function(equation, *operands, **options)
+            if len(operands) == 2 and all(len(one.shape) > 2 for one in operands):
+                self.note(lambda: _arrange(equation, *map(self.to_numpy, operands)), result)
+            return result
+
+        return einsum
+
+    def softmax(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a softmax that notes the last product, if it is given its scores."""
+
+        def of_scores(x: Any, *args: Any, **options: Any) -> Any:
+            self.take_last(tuple(x.shape))
+            return function(x, *args, **options)
+
+        return of_scores
+
+    def note(self, pair: Callable[[], Pair], result: Any) -> None:
+        """Keep a product until a softmax takes it."""
+        if self.is_array(result):
+            self._last = (pair, tuple(result.shape))
+
+    def take_last(self, shape: tuple[int, ...]) -> None:
+        """Add the last product if scores of this shape are its own; they may have a column more, of a sink."""
+        if self._last is None or not shape or shape[-1] - self._last[1][-1] not in (0, 1):
+            return
+        pair, product = self._last
+        if np.prod(shape[:-1]) == np.prod(product[:-1]):
+            self._last = None
+            self.add(*pair())
+
+    def add(self, q: npt.NDArray[Any], k: npt.NDArray[Any]) -> None:
+        """Add queries and keys, each `(rows, …, length, width)`."""
+        layer = next((args for name, args in self.running if name.rpartition(".")[2].isdecimal()), ())
+        hidden = next((x for x in map(self.to_numpy, filter(self.is_array, layer)) if x.dtype.kind == "f"), None)
+        follows = hidden is not None and hidden.shape[:2] == self.sizes and not are_alike(hidden, self.sizes)
+        q, k = (x.reshape(self.sizes[0], -1, *x.shape[-2:]) for x in (q, k))
+        self.products.append(Product(self.running[-1][0] if self.running else "", q, k, None, follows))
+
+    def follow(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the call of a class of modules, which leaves out what it rotates if rotations are left out."""
+
+        def call_module(module: Any, *args: Any, **named: Any) -> Any:
+            name = self.names.get(id(module))
+            if name is None:
+                return function(module, *args, **named)
+            given = (*args, *named.values())
+            self.model.run_names.add(name)
+            self.running.append((name, given))
+            try:
+                result = function(module, *args, **named)
+            finally:
+                self.running.pop()
+            return self._result(name, given, result)
+
+        return call_module
+
+    def _result(self, name: str, given: tuple[Any, ...], result: Any) -> Any:
+        """Return the result of a module, or what it would be if all angles were 0."""
+        results = list(result) if isinstance(result, tuple | list) else [result]
+        if not results or not all(self.is_array(one) and len(one.shape) > 1 for one in results):
+            return result
+        numbers = [self.to_numpy(one) for one in results]
+        tokens = [x for x in given if self.is_array(x) and "float" in str(x.dtype)]
+        inputs = [next((x for x in tokens if x.shape == one.shape), None) for one in results]
+        if self.is_rotated:
+            if self._is_rotation(numbers, [None if x is None else self.to_numpy(x) for x in inputs]):
+                self.model.rotations.add(name)
+            return result
+        if name not in self.model.rotations:
+            return result
+        if inputs[0] is None:
+            cosine, like = int(self.model.reads_sine_first), self.model.framework.from_numpy
+            inputs = [like(np.full_like(x, float(at == cosine)), results[at]) for at, x in enumerate(numbers)]
+        return type(result)(inputs) if isinstance(result, tuple | list) else inputs[0]
+
+    def _is_rotation(self, results: list[Any], inputs: list[Any]) -> bool:
+        """Return whether a module returns tables, or makes tokens depend on positions and keeps their lengths."""
+        if are_tables(results):
+            self.model.has_sine_first |= place_of_cosine(results) == 1
+            return True
+        return all(
+            x is not None
+            and are_alike(x, self.sizes)
+            and not are_alike(one, self.sizes)
+            and have_lengths(x, one)
+            for x, one in zip(inputs, results, strict=True)
+        )  # fmt: skip
+
+
+def _join(products: tuple[Product, ...]) -> Product:
+    """Return what several runs multiply as rows of one."""
+    q, k = (np.concatenate([getattr(one, name) for one in products]) for name in ("q", "k"))
+    return products[0]._replace(q=q, k=k, follows_positions=any(one.follows_positions for one in products))
+
+
+def _arrange(equation: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Pair:
+    """Return queries and keys of an einsum, each `(…, length, width)`, by the order of axes in its result."""
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    rest = [letter for letter in ascii_letters if letter not in equation]
+    first, second = inputs.split(",")
+    count = x.ndim - len(first.replace("...", ""))
+    first, second, output = (one.replace("...", "".join(rest[:count])) for one in (first, second, output))
+    width = "".join(letter for letter in first if letter in second and letter not in output)
+    operands = {first: x, second: y} if output[-1] in second else {second: y, first: x}
+    q, k = (
+        array.transpose([labels.index(letter) for letter in (*(one for one in output if one in labels), *width)])
+        for labels, array in operands.items()
+    )
+    return q, k
+
+
+def _seems_rotary(cls: str) -> bool:
+    return any(word in cls.lower() for word in ("rotary", "rope"))

@@ -1,0 +1,81 @@
+"""What MLX has of its own for a check of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+from mlx import nn
+
+from .eager import Run
+
+
+class MLX:
+    """Reads models of `mlx.nn`."""
+
+    is_lazy = False
+
+    @contextmanager
+    def prepare(self, model: nn.Module) -> Iterator[None]:
+        """Return a context in which all is computed at once."""
+        mx.disable_compile()
+        try:
+            yield
+        finally:
+            mx.enable_compile()
+
+    def modules(self, model: nn.Module) -> list[tuple[str, Any]]:
+        """Return all modules of a model and their names, the model first."""
+        return sorted(model.named_modules())
+
+    def held(self, module: nn.Module) -> Iterator[tuple[Any, Callable[[Any], None]]]:
+        """Yield each array that a module holds, and a function that puts another in its place."""
+        for items in (module, vars(module)):
+            for key, x in list(items.items()):
+                if isinstance(x, mx.array | np.ndarray):
+                    yield x, partial(items.__setitem__, key)
+
+    def function(self, model: nn.Module) -> Callable[..., Any]:
+        """Return the function that has the arguments of the model."""
+        return model.__call__
+
+    def is_array(self, x: Any) -> bool:
+        """Return whether a value is an array."""
+        return isinstance(x, mx.array)
+
+    def to_numpy(self, x: Any) -> npt.NDArray[Any]:
+        """Return an array in float64 or complex128."""
+        if isinstance(x, mx.array) and x.dtype == mx.bfloat16:
+            x = x.astype(mx.float32)
+        x = np.asarray(x)
+        return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+    def from_numpy(self, x: npt.NDArray[Any], like: Any = None) -> Any:
+        """Return an array of integers, or one of the dtype of another."""
+        return mx.array(x) if like is None else mx.array(x).astype(like.dtype)
+
+    def replacements(self, run: Run) -> Iterator[tuple[Any, str, Any]]:
+        """Yield each function to replace: its owner, its name, and what takes its place."""
+        for owner in (mx, mx.array):
+            for name, number in (("cos", 1.0), ("sin", 0.0)):
+                yield owner, name, run.at_zero(getattr(owner, name), number)
+        yield mx, "matmul", run.multiply(mx.matmul)
+        yield mx.array, "__matmul__", run.multiply(mx.array.__matmul__)
+        yield mx, "einsum", run.contract(mx.einsum)
+        yield mx, "softmax", run.softmax(mx.softmax)
+        rope, attend = mx.fast.rope, mx.fast.scaled_dot_product_attention
+
+        def rotate(x: Any, *args: Any, **options: Any) -> Any:
+            return rope(x, *args, **options) if run.is_rotated else x
+
+        def note(q: Any, k: Any, *args: Any, **options: Any) -> Any:
+            run.add(run.to_numpy(q), run.to_numpy(k))
+            return attend(q, k, *args, **options)
+
+        yield mx.fast, "rope", rotate
+        yield mx.fast, "scaled_dot_product_attention", note
