@@ -66,6 +66,7 @@ class Attention(keras.layers.Layer):
         if self.rotate is not None:
             q, k = self.rotate(q, at), self.rotate(k, at)
         if isinstance(self.rotate, Ours):
+            k, v = (ops.repeat(each, 2, axis=2) for each in (k, v))  # as Keras on TensorFlow wants them
             return ops.reshape(ops.dot_product_attention(q, k, v), x.shape)
         scores = ops.einsum("bsd,bqhd->bhqs", k[:, :, 0], q) / 4
         return ops.reshape(ops.einsum("bhqs,bsd->bqhd", ops.softmax(scores), v[:, :, 0]), x.shape)
