@@ -22,7 +22,7 @@ Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
 class Framework(Protocol):
-    """What a framework has of its own."""
+    """Functions of a framework."""
 
     is_lazy: bool  # whether the first call builds a model
 
@@ -133,7 +133,7 @@ class EagerModel:
 
 
 class Run:
-    """What happens in one call of a model.
+    """One call of a model, and what it multiplies.
 
     Args:
         model: the model.

@@ -1,4 +1,4 @@
-"""What JAX and flax.nnx have of their own for a check of a model."""
+"""The own part of JAX and flax.nnx in a check of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Keras has of its own for a check of a model."""
+"""Keras's own part of a check of a model."""
 
 from __future__ import annotations
 

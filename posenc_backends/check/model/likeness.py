@@ -1,4 +1,4 @@
-"""What arrays of a model have in common: equal tokens, and tables of cosine and sine."""
+"""Common features of a model's arrays: equal tokens, and tables of cosine and sine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MLX has of its own for a check of a model."""
+"""MLX's own part of a check of a model."""
 
 from __future__ import annotations
 
