@@ -47,6 +47,14 @@ HELP = Help(
     statuses={0: "it conforms", 1: "it does not", 2: "it failed", IMPOSSIBLE: "the check could not run"},
 )
 
+OF_FUNCTIONS: dict[str, Any] = {  # options of functions and programs alone, and their defaults
+    **dict.fromkeys(("function", "program", "form", "qk_norm", "longest", "takes", "parameters")),
+    **dict.fromkeys(("layer_type", "layer", "part")),
+    "raw": False,
+    "no_gradient": False,
+    "allow": ROUNDED,
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
@@ -153,6 +161,12 @@ def _check_function(options: argparse.Namespace) -> tuple[str, CheckResult]:
     return name, _name_layout_of_attention(result, options.config) if options.part == "indexer" else result
 
 
+def _first_option(options: argparse.Namespace, *others: str) -> str | None:
+    """Return the first option that was given of those that only a function or a program uses, and of others."""
+    used = OF_FUNCTIONS | dict.fromkeys(others)
+    return next((name.replace("_", "-") for name, left in used.items() if getattr(options, name) != left), None)
+
+
 def _check_model(options: argparse.Namespace) -> tuple[str, ModelResult]:
     """Return the name and the result of a model.
 
@@ -161,9 +175,8 @@ def _check_model(options: argparse.Namespace) -> tuple[str, ModelResult]:
     """
     from posenc_backends.check.model import check_model
 
-    others = ("function", "program", "framework", "form", "qk_norm", "longest", "takes", "parameters", "layer_type")
-    if given := [name for name in (*others, "layer", "part") if getattr(options, name) is not None]:
-        raise ValueError(f"`--model` is checked as a whole, without `{given[0].replace('_', '-')}`: leave it out.")
+    if name := _first_option(options, "cache", "framework"):
+        raise ValueError(f"`--model` is checked as a whole, without `{name}`: leave it out.")
     model = _load_function(options.model)
     if inspect.isfunction(model):
         model = model()
@@ -180,9 +193,8 @@ def _check_cache(options: argparse.Namespace) -> tuple[str, CacheResult]:
     """
     from posenc_backends.check.cache import check_cache
 
-    others = ("function", "program", "spec", "config", "layer_type", "layer", "part", "form", "qk_norm", "longest")
-    if given := [name for name in (*others, "takes", "parameters") if getattr(options, name) is not None]:
-        raise ValueError(f"`--cache` needs no `{given[0].replace('_', '-')}`: leave it out.")
+    if name := _first_option(options, "spec", "config"):
+        raise ValueError(f"`--cache` needs no `{name}`: leave it out.")
     decoder: Any = _load_function(options.cache)
     if isinstance(decoder, type) or not hasattr(decoder, "prefill"):
         decoder = decoder()

@@ -183,6 +183,13 @@ def test_the_page_shows_the_output_of_the_command(tmp_path, command):
         assert line in text
 
 
+@pytest.mark.parametrize("kind", ["--model", "--cache"])
+@pytest.mark.parametrize("options", [["--raw"], ["--no-gradient"], ["--allow", "exact"], ["--part", "indexer"]])
+def test_options_of_functions_are_refused_for_models_and_decoders(command, kind, options):
+    status, text = command("check", kind, "mine:model", *options)
+    assert (status, f"`{options[0][2:]}`" in text) == (3, True), text
+
+
 OWN = """
 from dataclasses import dataclass
 
