@@ -105,6 +105,7 @@ GPU_PEERS = (  # each is left out where it does not install
     ("flash-attn>=2.8", "--no-build-isolation", "--no-deps"),
 )
 BENCH_PEERS = {"torch": PEERS_ALONE, "keras": ("keras-hub",)}
+SUITES = ("torch", "jax", "keras", "mlx", "mxnet", "numpy")  # whose tests of other projects run
 WHEEL = ("wheel",)  # the session that builds it
 BACKEND_NAMES = sorted(
     {*EXTRAS} - {"completion", "explore", "gpu", "plots", "report", "strict"},
@@ -326,6 +327,18 @@ def coverage(session: nox.Session) -> None:
     install(session, "torch", constraints="peers", group="peers")
     session.install("--no-deps", "-c", "constraints/peers.txt", *PEERS_ALONE)
     session.run("python", "-m", "tests.peers.coverage", *session.posargs)
+
+
+@nox.session(default=False, requires=WHEEL)
+@nox.parametrize(("python", "name"), [("3.11" if name == "mxnet" else None, name) for name in SUITES], ids=SUITES)
+def suites(session: nox.Session, name: str) -> None:
+    """Run tests of other projects with posenc behind their names: `nox -s suites -- --clones FOLDER [PROJECT ...]`."""
+    constraints = {"torch": "peers", "numpy": "core"}.get(name, name)
+    install(session, name, *COMPANIONS.get(name, ()), constraints=constraints)
+    ours = ("python", "-m", "tests.suites", "--framework", name)
+    listed = session.run(*ours, "--requirements", silent=True) or ""
+    session.install("-c", f"constraints/{constraints}.txt", *listed.split())
+    session.run(*ours, *session.posargs)
 
 
 @nox.session(requires=WHEEL)

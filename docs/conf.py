@@ -28,6 +28,7 @@ from notebooks import write_notebooks
 from on_gpu import on_gpu
 from scored import scoreboard
 from speed import behind, first_screen, reasons, speed, without_kernel
+from suites import suites
 from support import support
 from versions import versions
 
@@ -126,6 +127,7 @@ def write_drawn():
         ("mistakes", mistakes()),
         ("cache_mistakes", mistakes_of_caches()),
         ("scoreboard", scoreboard()),
+        ("suites", suites()),
         ("support", support()),
         ("devices", devices()),
         ("versions", versions()),
