@@ -109,7 +109,8 @@ def compiled(function: Callable[..., Any], framework: Framework) -> Callable[...
     if name == "torch":
         import torch
 
-        return torch.compile(function, backend="aot_eager", fullgraph=True)
+        # The graph is run as it was captured: to generate code takes longer than all other calls.
+        return torch.compile(function, backend=lambda graph, _: graph.forward, fullgraph=True)
     if name == "paddle":
         import paddle
 

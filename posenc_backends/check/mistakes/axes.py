@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from posenc_core.huggingface.sections import spread
-
 from ..candidates import Candidate, Float64s
 from .base import Mistake, with_fields
 
@@ -45,6 +43,8 @@ def _arrangements(axes: Axes, num_axes: int) -> Iterator[Axes]:
             yield _in_turn(order[:first], counts) + _in_turn(order[first:], counts)
             yield _in_turn(order[first:], counts) + _in_turn(order[:first], counts)
     if min(counts) > 1 and num_axes <= 3:
+        from posenc_core.huggingface.sections import spread  # takes long to import
+
         yield spread(counts)
     for order in permutations(range(num_axes)):
         yield tuple(order[axis] for axis in axes)
