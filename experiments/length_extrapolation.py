@@ -1,6 +1,7 @@
 """Train short, test long: measure each encoding on sequences up to four times as long as in training.
 
     python experiments/length_extrapolation.py [--steps N] [--seeds N] [--only NAME …] [-o RESULTS.json]
+    python experiments/length_extrapolation.py --encoding "mine:Window(num_heads=4)" -o RESULTS.json
     python experiments/length_extrapolation.py --draw RESULTS.json PICTURE.png
 
 A causal stack of two blocks, built from the functions of `posenc_core.transformer`, answers at each of its random
@@ -13,7 +14,9 @@ It is trained on sequences of up to 20 tokens, and tested on sequences of up to 
 are not used in training: they are applied to the RoPE of the trained model, which is how the context of a model is
 extended; so are remapped positions and LogN, the factor of queries. `NTKAlpha(alpha=4)` is the same as `NTK(factor=4)`;
 the factors of `LongRoPE` would need a search; `Proportional` does not extend the context; `MixedRotary` mixes the axes
-of images. With `--only`, the file keeps its other results. Needs `pip install ".[jax,plots,report]"`.
+of images. With `--only`, the file keeps its other results. `--encoding` trains with encodings of your own, each after
+its module or file: additive ones need `dim=64`, others `head_dim=16` or `num_heads=4`. Needs
+`pip install ".[jax,plots,report]"`.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +39,7 @@ from jax.example_libraries import optimizers
 from rich.progress import track
 
 import posenc_backends.jax  # noqa: F401 - registers the arrays of JAX
+from posenc_backends.cli.modules import read_encoding
 from posenc_core import (
     NTK,
     Alibi,
@@ -293,12 +298,10 @@ def compiled(model: Transformer, extension: Extension | None = None) -> Callable
     return jax.jit(jax.vmap(forward, in_axes=(0, None, None)))
 
 
-def results(steps: int, seeds: int, only: Sequence[str]) -> Iterator[dict[str, Any]]:
+def results(steps: int, seeds: int, positions: Mapping[str, Encoding | None]) -> Iterator[dict[str, Any]]:
     """Yield the accuracy of every encoding, by task and length."""
     for label, task in TASKS.items():
-        for name, position in encodings().items():
-            if only and name not in only:
-                continue
+        for name, position in positions.items():
             model = model_of(position)
             weights = train(model, task, seeds, steps, f"{label}: {name}")
             forward = compiled(model)
@@ -318,18 +321,24 @@ def draw(path: Path, picture: Path) -> None:
 
     pyplot.style.use(STYLE)
     record = json.loads(path.read_text(encoding="utf-8"))
-    figure, panels = pyplot.subplots(2, 5, figsize=(15, 7.5), sharex=True, sharey=True, layout="constrained")
-    groups = {
+    measured = {(result["task"], result["encoding"]): result["accuracy"] for result in record["results"]}
+    groups: dict[str, Iterable[str]] = {
         "added to tokens": ("none", "integer", "normalized", "binary", "sine", "sinusoidal", "learned"),
         "rotary and scalings": ("rotary", *scalings()),
         "rotary and remappings": ("rotary", *extensions()),
         "rotary and its variants": ("rotary", "xPos", "FoPE", "PoPE"),
         "added to scores": ("ALiBi", "T5", "KERPLE", "FIRE", "Sandwich", "dynamic", "FoX"),
     }
+    drawn = {name for names in groups.values() for name in names}
+    groups["others"] = sorted({name for _, name in measured if name not in drawn})
+    groups = {group: names for group, names in groups.items() if any(("shift", name) in measured for name in names)}
+    size = {"figsize": (max(3 * len(groups), 8), 7.5), "squeeze": False}
+    figure, panels = pyplot.subplots(2, len(groups), **size, sharex=True, sharey=True, layout="constrained")
     for row, task in zip(panels, TASKS, strict=True):
         for panel, (group, names) in zip(row, groups.items(), strict=True):
-            for name, marker in zip(names, "o^sDvPX", strict=False):
-                (found,) = (r["accuracy"] for r in record["results"] if (r["task"], r["encoding"]) == (task, name))
+            for name, marker in zip(names, cycle("o^sDvPX"), strict=False):
+                if (found := measured.get((task, name))) is None:
+                    continue
                 means = np.mean(found, axis=1)
                 (line,) = panel.plot(record["lengths"], means, marker=marker, markersize=4, label=name)
                 panel.fill_between(
@@ -350,6 +359,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="+", default=(), choices=encodings(), metavar="NAME")
+    parser.add_argument("--encoding", nargs="+", default=(), metavar="ENCODING")
     parser.add_argument("--draw", nargs=2, type=Path, metavar=("RESULTS", "PICTURE"))
     parser.add_argument(
         "-o", "--out", type=Path, default=Path(__file__).parent / "results" / "length_extrapolation.json"
@@ -358,8 +368,13 @@ def main() -> None:
     if options.draw:
         draw(*options.draw)
         return
-    found = list(results(options.steps, options.seeds, options.only))
-    if options.only:
+    chosen = {name: encodings()[name] for name in options.only}
+    try:
+        chosen |= {repr(own): own for own in map(read_encoding, options.encoding)}
+    except (ImportError, TypeError, ValueError) as error:
+        parser.error(str(error))
+    found = list(results(options.steps, options.seeds, chosen or encodings()))
+    if chosen:
         measured = {(result["task"], result["encoding"]) for result in found}
         before = json.loads(options.out.read_text(encoding="utf-8"))["results"] if options.out.exists() else []
         found += [result for result in before if (result["task"], result["encoding"]) not in measured]

@@ -12,7 +12,15 @@ from mdit_py_plugins.colon_fence import colon_fence_plugin
 
 FOLDER = Path(__file__).parents[1] / "docs" / "tutorial"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.name != "index.md")
-ELSEWHERE = {"check", "explore", "golden", "gpu", "migrate", "transformers"}  # run by tests of what they are about
+ELSEWHERE = {
+    "check",
+    "explore",
+    "golden",
+    "gpu",
+    "migrate",
+    "training",
+    "transformers",
+}  # run by tests of what they are about
 LIBRARIES = sorted(FOLDER.with_name("howto").glob("replace_*.md"))  # run where the library of each is installed
 HOWTO = sorted(
     path for path in FOLDER.with_name("howto").glob("*.md") if path.stem not in ELSEWHERE and path not in LIBRARIES

@@ -12,7 +12,7 @@ from typing import Any
 from posenc_core.encodings import Encoding
 from posenc_core.encodings.notation import parse
 
-ENCODING = re.compile(r"(?P<module>[^():'\"]+):(?P<call>\w+\(.*)", re.DOTALL)
+ENCODING = re.compile(r"(?:(?P<module>[^():'\"]+):)?(?P<call>\w+\(.*)", re.DOTALL)
 
 
 def read_encoding(text: str) -> Encoding:
@@ -25,7 +25,7 @@ def read_encoding(text: str) -> Encoding:
         ValueError: if the encoding does not exist.
     """
     found = ENCODING.fullmatch(text.strip())
-    if found is None:
+    if found is None or found["module"] is None:
         return parse(text)
     load_module(found["module"])
     return parse(found["call"])

@@ -176,7 +176,11 @@ def golden(name: str) -> list[GoldenCase]:
 def results(name: str, *, modes: bool = False, device: str | None = None) -> Iterator[dict[str, object]]:
     """Yield the number of cases of a backend, and then the result of each as plain data."""
     on = backend_under_test(name, device)
-    chosen = [*cases_of(on, modes=modes)]
+    yield from run_cases(on, [*cases_of(on, modes=modes)])
+
+
+def run_cases(on: BackendUnderTest, chosen: list[Case]) -> Iterator[dict[str, object]]:
+    """Yield the number of cases, and then the result of each as plain data."""
     yield {"cases": len(chosen)}
     for case in chosen:
         result: dict[str, object] = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._array_api.checks import check_integer
-from ..encodings import FoPE, Rotary
+from ..encodings import Encoding, RotaryEncoding
 from ..encodings.remapping import inner_rotary
 from ..huggingface.config import INDEXER_LAYOUT, LENGTHS, get_values, is_foreign, is_translated, read
 from ..huggingface.facts.models import MODELS, model_type
@@ -88,10 +88,11 @@ class Layers:
 
 
 def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]:
-    """Explain the RoPE of a Hugging Face config, for each of its layer types or for one.
+    """Explain the RoPE of a Hugging Face config, for each of its layer types or for one, or a rotary encoding.
 
     Args:
-        config: a `config.json`, its folder, a dict or a config object of transformers, as in `load_rope`.
+        config: a `config.json`, its folder, a dict or a config object of transformers, as in `load_rope`; or a rotary
+            encoding that `is_explained`, also of a class of your own.
         layer_type: the layers to explain; all by default.
     Returns:
         One `Layers` for each layer type, and after them one for the indexers of each type that has some.
@@ -104,6 +105,8 @@ def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]
     >>> layers.layout, layers.layout_from, round(layers.regimes[0].pairs[63].wavelength)
     ('half', 'model_type', 2559196)
     """
+    if isinstance(config, RotaryEncoding):
+        return (_layers({"layout_from": "layout"}, None, Group(layer_type, config, ())),)
     text_config = read(config)
     parts = (None,) if is_foreign(text_config) else (None, INDEXER)
     return tuple(
@@ -113,13 +116,25 @@ def explain(config: Any, *, layer_type: str | None = None) -> tuple[Layers, ...]
     )
 
 
+def is_explained(encoding: Encoding) -> bool:
+    """Return whether `explain` takes an encoding: rotary, on one axis, with fixed frequencies, for queries and keys.
+
+    >>> from posenc_core import Alibi, Rotary
+    >>> is_explained(Rotary(head_dim=8, layout="half")), is_explained(Alibi(num_heads=2))
+    (True, False)
+    """
+    if not isinstance(encoding, RotaryEncoding) or encoding.needs_positions or encoding.computes_rows:
+        return False
+    return encoding.table_names == RotaryEncoding.table_names  # XPos has other tables for keys
+
+
 def _layers(text_config: dict[str, Any], part: str | None, group: Group) -> Layers:
     layer_type, loaded, indices = group
     if loaded is None:
         return Layers(layer_type=layer_type)
     rotary: Any = inner_rotary(loaded)
-    if rotary.needs_positions:
-        raise ValueError(f"`config` must have one axis to be explained, got {rotary!r}.")
+    if not is_explained(rotary):
+        raise ValueError(f"`config` must have fixed frequencies on one axis to be explained, got {rotary!r}.")
     original, longest = _lengths(rotary, text_config)
     return Layers(
         layer_type=layer_type,
@@ -128,8 +143,8 @@ def _layers(text_config: dict[str, Any], part: str | None, group: Group) -> Laye
         kind=type(loaded).__name__,
         **loaded.remapping,
         layout_from=_layout_from(text_config, part),
-        rotary_dim=2 * rotary.pairs,
-        **{name: getattr(rotary, name) for name in ("layout", "head_dim", "placement", "direction", "base")},
+        rotary_dim=min(2 * rotary.pairs, rotary.head_dim),  # tables may have the pairs of each head
+        **{name: getattr(rotary, name, None) for name in ("layout", "head_dim", "placement", "direction", "base")},
         scaling=repr(getattr(rotary, "scaling", None)),
         original_length=original,
         longest_length=longest,
@@ -148,7 +163,7 @@ def _layout_from(config: dict[str, Any], part: str | None) -> str | None:
     return next(iter((*get_values(config, (INDEXER_LAYOUT,) if part else LAYOUT_KEYS), *known)), None)
 
 
-def _lengths(rotary: Rotary | FoPE, config: dict[str, Any]) -> tuple[int | None, int | None]:
+def _lengths(rotary: RotaryEncoding, config: dict[str, Any]) -> tuple[int | None, int | None]:
     """Return the original length and the longest length; None where the config does not determine it."""
     scaling = getattr(rotary, "scaling", None)
     original = getattr(scaling, "original_max_position_embeddings", None)
@@ -161,7 +176,7 @@ def _lengths(rotary: Rotary | FoPE, config: dict[str, Any]) -> tuple[int | None,
     return original, longest
 
 
-def _seq_lens(rotary: Rotary | FoPE, longest: int | None) -> Iterator[tuple[int | None, str]]:
+def _seq_lens(rotary: RotaryEncoding, longest: int | None) -> Iterator[tuple[int | None, str]]:
     """Yield for each regime a length, and the range of lengths in words."""
     if rotary.max_seq_len is None:
         yield None, "any length"
@@ -175,7 +190,7 @@ def _seq_lens(rotary: Rotary | FoPE, longest: int | None) -> Iterator[tuple[int 
 
 
 def _regime(
-    rotary: Rotary | FoPE, description: str, seq_len: int | None, lengths: tuple[int | None, int | None]
+    rotary: RotaryEncoding, description: str, seq_len: int | None, lengths: tuple[int | None, int | None]
 ) -> Regime:
     original, longest = lengths
     if longest is not None and rotary.max_seq_len is not None and longest > rotary.max_seq_len:

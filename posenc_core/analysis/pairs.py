@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from .._array_api.checks import check_integer, check_items, check_type
-from ..encodings import FoPE, Rotary
+from ..encodings import RotaryEncoding
 from ..rotation import channel_pairs
 from ..scaling import Linear, Llama3, Proportional, YaRN
 
@@ -40,32 +40,34 @@ class Pair:
     turns_in_longest: float | None
 
 
-def pairs_of(rotary: Rotary | FoPE, *, original: int | None = None, longest: int | None = None) -> tuple[Pair, ...]:
+def pairs_of(rotary: RotaryEncoding, *, original: int | None = None, longest: int | None = None) -> tuple[Pair, ...]:
     """Return all pairs of an encoding, including pairs of frequency 0, which are not rotated.
 
     Args:
         rotary: the encoding; if its frequencies depend on the length, `rotary.at(length)`.
         original, longest: the lengths in which turns are counted.
     Raises:
-        TypeError: if `rotary` is not a `Rotary` or `FoPE`, or a length is not an integer.
+        TypeError: if `rotary` is not a rotary encoding, or a length is not an integer.
         ValueError: if a length is not positive.
 
+    >>> from posenc_core import Rotary
     >>> [pair.wavelength for pair in pairs_of(Rotary(head_dim=4, layout="half"))]
     [6.283185307179586, 628.3185307179587]
     """
-    check_type("rotary", rotary, Rotary | FoPE, "a Rotary or a FoPE")
+    check_type("rotary", rotary, RotaryEncoding, "a rotary encoding")
     original, longest = (
         None if length is None else check_integer(name, length)
         for name, length in (("original", original), ("longest", longest))
     )
     plain, scaled = rotary.unscaled().frequencies().tolist(), rotary.frequencies().tolist()
-    first, second = channel_pairs(rotary.head_dim, len(scaled), rotary.pairing, rotary.pairing.split).tolist()
+    of_head = min(len(scaled), rotary.head_dim // 2)  # tables may have the pairs of each head, one head after another
+    first, second = channel_pairs(rotary.head_dim, of_head, rotary.pairing, rotary.pairing.split).tolist()
     names = AXES if rotary.num_axes == len(AXES) else [f"axis {axis}" for axis in range(rotary.num_axes)]
     axes = [names[axis] for axis in rotary.axes] if rotary.num_axes > 1 else [None] * len(scaled)
     return tuple(
         Pair(
             index=i,
-            channels=(first[i], second[i]),
+            channels=(first[i % of_head], second[i % of_head]),
             axis=axes[i],
             frequency=scaled[i],
             wavelength=math.tau / scaled[i] if scaled[i] else None,
@@ -78,24 +80,24 @@ def pairs_of(rotary: Rotary | FoPE, *, original: int | None = None, longest: int
     )
 
 
-def describe_scaling(rotary: Rotary | FoPE, pairs: tuple[Pair, ...]) -> str:
+def describe_scaling(rotary: RotaryEncoding, pairs: tuple[Pair, ...]) -> str:
     """Return in words which pairs keep their frequency, and which are blended, divided or mixed.
 
     Raises:
-        TypeError: if `rotary` is not a `Rotary` or `FoPE`, or `pairs` are not the result of `pairs_of`.
+        TypeError: if `rotary` is not a rotary encoding, or `pairs` are not the result of `pairs_of`.
 
-    >>> from posenc_core import Linear
+    >>> from posenc_core import Linear, Rotary
     >>> rotary = Rotary(head_dim=4, layout="half", scaling=Linear(factor=8))
     >>> describe_scaling(rotary, pairs_of(rotary))
     'divided by 8: pairs 0–1'
     """
-    check_type("rotary", rotary, Rotary | FoPE, "a Rotary or a FoPE")
+    check_type("rotary", rotary, RotaryEncoding, "a rotary encoding")
     check_items("pairs", pairs, Pair, "pairs, from `pairs_of`")
     runs = [(treatment, list(run)) for treatment, run in groupby(pairs, lambda pair: _treatment(rotary, pair))]
     return "; ".join(f"{treatment}{_divisors(treatment, run)}: {_indices(run)}" for treatment, run in runs)
 
 
-def _treatment(rotary: Rotary | FoPE, pair: Pair) -> str:
+def _treatment(rotary: RotaryEncoding, pair: Pair) -> str:
     """Return in words what the scaling, or the mixing, did to a pair."""
     if rotary.mixes_rows:
         return "mixed" if pair.frequency else "constant"

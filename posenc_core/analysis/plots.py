@@ -283,7 +283,8 @@ def _plot_distances(panels: Any, encoding: RemappedRotary, length: int) -> None:
 
 def _plot_wavelengths(axes: Axes, layers: Layers) -> None:
     name = layers.layer_type or "all layers"
-    title = f"{name}: {layers.rotary_dim} of {layers.head_dim} channels, base {layers.base:,.10g}"
+    base = "" if layers.base is None else f", base {layers.base:,.10g}"
+    title = f"{name}: {layers.rotary_dim} of {layers.head_dim} channels{base}"
     axes.set_title(title, parse_math=False)
     axes.set(xlabel="pair", yscale="log", ymargin=0.12)
     pairs = layers.regimes[0].pairs

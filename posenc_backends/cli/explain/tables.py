@@ -1,4 +1,7 @@
-"""Explain the positional encodings of a config: RoPE in tables, JSON and a picture, others in a line each."""
+"""Explain the positional encodings of a config: RoPE in tables, JSON and a picture, others in a line each.
+
+Of one encoding: what it needs, and the pairs if it rotates.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from posenc_core.analysis.explain import Layers, Regime
+from posenc_core.analysis.explain import Layers, Regime, is_explained
 from posenc_core.analysis.explain import explain as explain_config
 from posenc_core.analysis.pairs import Pair
+from posenc_core.encodings import Encoding
 from posenc_core.huggingface import PositionEncodings, load_position
 from posenc_core.huggingface.config import TEXTS, contents, is_foreign
 
 from ..output import replace_file, write_text
 
 MAX_ROWS = 18  # of the table of pairs
+ROWS = 60  # of the tables whose shapes are printed
 REMARK = (
     "float32: positions, frequencies and angles are rounded to float32, the best that models usually do; bfloat16: the "
     "same in bfloat16. Errors are differences from the exact cosine and sine, times the attention factor. An exact "
@@ -50,15 +55,7 @@ def explain(
     position = PositionEncodings() if by_hand else load_position(config)
     is_rope = by_hand or layer_type is not None or _rotates(position)
     layers = explain_config(config, layer_type=layer_type) if is_rope else (Layers(layer_type=None),)
-    if picture is not None:
-        from posenc_core.analysis.plots import plot_explanation
-
-        figure = plot_explanation(layers, title=str(config))
-        with replace_file(picture) as drawn:
-            figure.savefig(drawn)
-    if path is not None:
-        text = json.dumps([asdict(group) for group in layers], indent=1, allow_nan=False, ensure_ascii=False)
-        write_text(path, text + "\n")
+    _write(layers, str(config), picture, path)
     console = Console(highlight=False)
     by_axes = not is_rope and any(encoding is not None for _, encoding in position.rotary)
     if not by_axes:
@@ -66,6 +63,48 @@ def explain(
     if by_axes or replace(position, rotary=()) != PositionEncodings():
         console.rule("[bold]all positional encodings", align="left")
         console.print(str(position), markup=False)
+
+
+def explain_encoding(encoding: Encoding, *, picture: Path | None = None, path: Path | None = None) -> None:
+    """Print what an encoding needs, and its pairs if it has a table of them, which go to `path` and `picture` too.
+
+    Raises:
+        ImportError, OSError: as in `explain`.
+        ValueError: if a file is asked for, and the encoding is not RoPE on one axis.
+    """
+    layers = explain_config(encoding) if is_explained(encoding) else ()
+    if not layers and (picture or path):
+        raise ValueError(f"`--output` and `--json` are for RoPE on one axis, got {encoding}; use `posenc plot`.")
+    _write(layers, str(encoding), picture, path)
+    console = Console(highlight=False)
+    console.rule(f"[bold]{escape(str(encoding))}", align="left")
+    console.print(_grid(_arrays(encoding)))
+    _print(console, layers)
+
+
+def _write(layers: tuple[Layers, ...], title: str, picture: Path | None, path: Path | None) -> None:
+    if picture is not None:
+        from posenc_core.analysis.plots import plot_explanation
+
+        figure = plot_explanation(layers, title=title)
+        with replace_file(picture) as drawn:
+            figure.savefig(drawn)
+    if path is not None:
+        text = json.dumps([asdict(group) for group in layers], indent=1, allow_nan=False, ensure_ascii=False)
+        write_text(path, text + "\n")
+
+
+def _arrays(encoding: Encoding) -> Iterator[tuple[str, str]]:
+    """Yield name and value of what a layer with an encoding is and holds."""
+    yield "layer", "MultiHeadAttention" if encoding.needs_attention else encoding.layer_name
+    axes = "one axis" if encoding.num_axes == 1 else f"{encoding.num_axes} axes"
+    yield "positions", f"{'coordinates on ' if encoding.uses_coordinates else ''}{axes}"
+    if encoding.uses_content:
+        yield "content", "its term of a score depends on queries or keys"
+    constants = {name: table.shape for name, table in encoding.constants(ROWS).items()}
+    yield f"for {ROWS} positions", ", ".join(f"{name} {shape}" for name, shape in constants.items()) or "no table"
+    parameters = encoding.parameters().items()
+    yield "parameters", ", ".join(f"{name} {parameter.shape}" for name, parameter in parameters) or "none"
 
 
 def _rotates(position: PositionEncodings) -> bool:
@@ -111,7 +150,8 @@ def _properties(layers: Layers) -> Iterator[tuple[str, str]]:
     axes = Counter(pair.axis for pair in layers.regimes[0].pairs if pair.axis)
     if axes:
         yield "axes", ", ".join(f"{count} pairs rotate by {axis}" for axis, count in axes.items())
-    yield "base", f"{layers.base:,.10g}"
+    if layers.base is not None:
+        yield "base", f"{layers.base:,.10g}"
     yield "scaling", _shorten(layers.scaling or "")
     lengths = ((layers.original_length, "originally"), (layers.longest_length, "at most"))
     yield "lengths", ", ".join(f"{length:,} {which}" for length, which in lengths if length) or "not given"

@@ -19,17 +19,27 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from posenc_backends._kernels import describe
+from posenc_backends.conformance.own import cases_of_encoding
 
+from ..modules import read_encoding
 from ..output import write_text
 from . import HELP
 from .results import COLUMNS, LEGEND, TARGETS, Section, Target, cell, why
 
 
-def report(path: Path | None, *, html: Path | None = None, modes: bool = False, verbose: bool = False) -> int:
+def report(
+    path: Path | None,
+    *,
+    encoding: str = "",
+    html: Path | None = None,
+    modes: bool = False,
+    verbose: bool = False,
+) -> int:
     """Run all installed backends and print the results; write them to `path` as JSON and to `html` as a page.
 
     Args:
         path: a JSON file.
+        encoding: one to test alone, against NumPy in place of golden numbers; it may be in a module of one's own.
         html: an HTML file.
         modes: whether to test the framework's own tools too (compile, export, save, …), which takes minutes.
         verbose: whether to print what each framework cannot do.
@@ -38,11 +48,16 @@ def report(path: Path | None, *, html: Path | None = None, modes: bool = False, 
     """
     if html is not None:
         from .html import page
+    if encoding:
+        if html or modes:
+            raise ValueError("`--html` and `--modes` are for the golden numbers, which `--encoding` has none of.")
+        list(cases_of_encoding(read_encoding(encoding)))  # raises before the backends run
     for file in filter(None, (path, html)):
         file.touch()  # report a wrong path before the backends run
     console = Console()
-    sections = _run_installed(*(["--modes"] if modes else []))
-    console.print(_table(sections))
+    program = ("cli.report.encoding", encoding) if encoding else ("conformance", *(["--modes"] if modes else []))
+    sections = _run_installed(*program)
+    console.print(_table(sections, "NumPy in float64" if encoding else "golden numbers"))
     console.print(f"kernel: {describe()}", highlight=False, markup=False, soft_wrap=True)
     _print_remarks(console, sections, verbose=verbose)
     if path is not None:
@@ -56,18 +71,21 @@ def report(path: Path | None, *, html: Path | None = None, modes: bool = False, 
     return status
 
 
-def run_backend(target: Target, advance: Callable[[int, int], object], *options: str) -> Section:
+def run_backend(
+    target: Target, advance: Callable[[int, int], object], module: str = "conformance", *options: str
+) -> Section:
     """Run the cases of a backend in a new process.
 
     Args:
         target: the backend.
         advance: called after each case with the number of finished cases and of all cases.
-        options: arguments of `python -m posenc_backends.conformance`.
+        module: a module of `posenc_backends` that runs as a program, and takes the name of a backend.
+        options: its other arguments.
     Returns:
         The results.
     """
     section = Section(target)
-    command = [sys.executable, "-W", "ignore", "-m", "posenc_backends.conformance", target.backend, *options]
+    command = [sys.executable, "-W", "ignore", "-m", f"posenc_backends.{module}", target.backend, *options]
     environment = os.environ | ({"KERAS_BACKEND": target.keras_backend} if target.keras_backend else {})
     with tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
@@ -86,7 +104,7 @@ def run_backend(target: Target, advance: Callable[[int, int], object], *options:
     return section
 
 
-def _run_installed(*options: str) -> list[Section]:
+def _run_installed(*program: str) -> list[Section]:
     """Run the cases of each backend that is installed; show a progress bar in a terminal meanwhile."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     sections = []
@@ -94,7 +112,7 @@ def _run_installed(*options: str) -> list[Section]:
         for target in TARGETS:
             if target.missing is None:
                 task = progress.add_task(target.name, total=None)
-                sections.append(run_backend(target, partial(_advance, progress, task), *options))
+                sections.append(run_backend(target, partial(_advance, progress, task), *program))
                 progress.remove_task(task)
     return sections
 
@@ -103,9 +121,9 @@ def _advance(progress: Progress, task: TaskID, done: int, cases: int) -> None:
     progress.update(task, completed=done, total=cases)
 
 
-def _table(sections: list[Section]) -> Table:
+def _table(sections: list[Section], reference: str) -> Table:
     table = Table(
-        title="Every backend against golden numbers; errors in ulp",
+        title=f"Every backend against {reference}; errors in ulp",
         caption=f"{LEGEND}; `posenc report -v` says why.",
         caption_justify="left",
         box=SIMPLE_HEAD,
@@ -147,7 +165,8 @@ def _summary(sections: list[Section]) -> str:
     rows = [row for section in sections for row in section.rows()]
     wrong = {row["encoding"] for row in rows if row["failed"]}
     backends = ", ".join(section.target.name for section in sections)
-    return f"{len({row['encoding'] for row in rows})} encodings, {len(wrong)} wrong, on {backends}."
+    count = len({row["encoding"] for row in rows})
+    return f"{count} encoding{'s' * (count != 1)}, {len(wrong)} wrong, on {backends}."
 
 
 def _without_infinities(value: Any) -> Any:

@@ -13,10 +13,16 @@ ONE = {"task": "shift", "encoding": "ALiBi", "value": "Alibi(num_heads=4)", "acc
 OTHER = ONE | {"encoding": "T5"}
 
 
+def result(name):
+    return ONE | {"encoding": name}
+
+
 @pytest.fixture
 def main(monkeypatch):
     names = runpy.run_path(str(SCRIPT))
-    monkeypatch.setitem(names["main"].__globals__, "results", lambda steps, seeds, only: iter([ONE]))
+    monkeypatch.setitem(
+        names["main"].__globals__, "results", lambda steps, seeds, positions: iter(map(result, positions))
+    )
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", [SCRIPT.name, *map(str, arguments)])
@@ -40,3 +46,13 @@ def test_an_unknown_encoding_is_rejected_before_the_trainings(main, tmp_path, ca
         main("--only", "alibi", "-o", tmp_path / "new.json")
     assert "invalid choice: 'alibi'" in capsys.readouterr().err
     assert not (tmp_path / "new.json").exists()
+
+
+def test_an_encoding_of_ones_own_is_trained(main, tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text("from posenc_core import Alibi\nclass Slopes(Alibi): pass\n")
+    monkeypatch.chdir(tmp_path)
+    main("--encoding", "mine.py:Slopes(num_heads=4)", "--only", "T5", "-o", "own.json")
+    assert json.loads(Path("own.json").read_text())["results"] == [OTHER, result("Slopes(num_heads=4)")]
+    with pytest.raises(SystemExit, match="2"):
+        main("--encoding", "nowhere:Slopes(num_heads=4)")
+    assert "`nowhere` cannot be imported" in capsys.readouterr().err

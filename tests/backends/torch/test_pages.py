@@ -1,19 +1,21 @@
-"""The page on a GPT, and the programs of the one on context parallelism, in processes as started by `torchrun`."""
+"""The pages on a GPT and on training, and programs of the pages, in processes as started by `torchrun`."""
 
 import os
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
-from ...pages import FOLDER, run
+from ...pages import run
 
 HOWTO = Path(__file__).parents[3] / "docs" / "howto"
 
 
-@pytest.mark.parametrize("program", ["context_torch.py", "ring_torch.py"])
+@pytest.mark.parametrize("program", ["context_torch.py", "ring_torch.py", "train_fsdp.py"])
 def test_two_processes_agree_with_one(program):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -35,4 +37,11 @@ def test_two_processes_agree_with_one(program):
 
 @pytest.mark.whole
 def test_the_page_on_a_gpt_prints_what_it_shows():
-    run(FOLDER.with_name("howto") / "replace_nanogpt.md")
+    run(HOWTO / "replace_nanogpt.md")
+
+
+@pytest.mark.parametrize("compiler", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_the_page_on_training_prints_what_it_shows(compiler, monkeypatch):
+    """With Inductor as printed; otherwise up to code generation, which takes most of the time."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=compiler))
+    run(HOWTO / "training.md")
