@@ -14,7 +14,7 @@ from costs import costs
 from covered import coverage
 from devices import devices
 from directives import Commands, Functions, Layers, plain_signature
-from drawings import pictures
+from drawings import pictures, write_figures
 from drawn import FOLDER
 from fields import join_names
 from figures import Drawn
@@ -113,6 +113,8 @@ def name_owner(app, page, source):
 def write_drawn():
     """Write the pictures and tables of the benchmarks, and the pictures of the tutorial."""
     FOLDER.mkdir(exist_ok=True)
+    drawn = [*pictures()]
+    write_figures(drawn)
     for name, text in [
         ("architecture", architecture()),
         ("bibliography", bibliography()),
@@ -131,6 +133,6 @@ def write_drawn():
         ("support", support()),
         ("devices", devices()),
         ("versions", versions()),
-        *pictures(),
+        *drawn,
     ]:
         (FOLDER / f"{name}.md").write_text(text, encoding="utf-8")

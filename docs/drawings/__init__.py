@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from inspect import getdoc, getmembers, isfunction
+from pathlib import Path
 
-from drawn import picture
+from drawn import FOLDER, picture
+
+LICENSE = FOLDER.parents[1] / "LICENSE"
 
 
 def pictures() -> Iterator[tuple[str, str]]:
@@ -23,6 +27,24 @@ def pictures() -> Iterator[tuple[str, str]]:
             caption, _, alt = (" ".join(part.split()) for part in str(getdoc(draw)).partition("\n\n"))
             name = f"{found.name}-{name}"  # noqa: PLW2901
             yield name, picture(name, alt, draw, (7, 2.6), caption=caption, in_chinese=True)
+
+
+def write_figures(markdown: Iterable[tuple[str, str]], path: Path = FOLDER / "figures.zip") -> None:
+    """Write a ZIP file with the files of all pictures, their captions and the licence.
+
+    Args:
+        markdown: what `pictures` yields.
+        path: the file.
+    """
+    captions = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in markdown:
+            caption = text.rstrip("`\n").rpartition("\n\n")[2]
+            captions.append(f"{name}: {caption}")
+            for file in sorted(FOLDER.glob(f"{name}[-.]*[gG]")):
+                archive.write(file, file.name)
+        archive.writestr("captions.txt", "\n\n".join(captions) + "\n")
+        archive.write(LICENSE, LICENSE.name)
 
 
 def _draws(module: str, member: object) -> bool:

@@ -1,6 +1,7 @@
 """Pictures of the pages, as built: each has a caption and an alternative text, and nothing in them is cut."""
 
 import re
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 BUILT = Path(__file__).parents[2] / "docs" / "_build"
 IMAGES = BUILT / "_images"
+DRAWN, DRAWINGS = BUILT.with_name("_drawn"), BUILT.with_name("drawings")
 BOXES = """svg => {
     const frame = svg.getBoundingClientRect();
     return [...svg.querySelectorAll('[id^="text_"]')].map(text => {
@@ -76,3 +78,16 @@ def test_no_label_is_cut_at_the_frame(opened, pages):
         assert boxes, file.name
         cut += [(file.name, box) for box in boxes if min(box[:4]) < -0.5]
     assert cut == []
+
+
+def test_the_figures_are_a_file_to_download():
+    (archive,) = BUILT.glob("_downloads/*/figures.zip")
+    with zipfile.ZipFile(archive) as files:
+        names = set(files.namelist())
+        captions = files.read("captions.txt").decode()
+    pages = "|".join(path.stem for path in DRAWINGS.glob("[a-z]*.py"))
+    drawn = {path.stem for path in DRAWN.glob("*.png") if re.match(f"({pages})-", path.name)}
+    forms = (".png", *(f"-{form}{language}.svg" for form in ("light", "dark") for language in ("", ".zh_CN")))
+    assert len(drawn) > 20
+    assert names == {f"{name}{form}" for name in drawn for form in forms} | {"LICENSE", "captions.txt"}
+    assert all(f"{name}: " in captions for name in drawn)

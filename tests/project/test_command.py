@@ -186,7 +186,7 @@ def test_a_report_ends_with_one_sentence(wrong, monkeypatch, capsys):
         assert main(["report", *options]) == wrong
         *shown, last = capsys.readouterr().out.splitlines()
         meaning = "1: a case fails or is missing" if wrong else "0: no case fails"
-        assert last == f"1 encodings, {int(wrong)} wrong, on numpy. Exit status {meaning}."
+        assert last == f"1 encoding, {int(wrong)} wrong, on numpy. Exit status {meaning}."
         assert ("numpy: known failure: It has no gradient." in shown) == bool(options)
         assert any(line.split()[:4] == ["Rotary", "–", "9", "–"] for line in shown)
         assert max(map(len, shown)) <= 80

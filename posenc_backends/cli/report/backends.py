@@ -57,7 +57,7 @@ def report(
     console = Console()
     program = ("cli.report.encoding", encoding) if encoding else ("conformance", *(["--modes"] if modes else []))
     sections = _run_installed(*program)
-    console.print(_table(sections, "NumPy in float64" if encoding else "golden numbers"))
+    console.print(_table(sections, *(["NumPy in float64"] if encoding else [])))
     console.print(f"kernel: {describe()}", highlight=False, markup=False, soft_wrap=True)
     _print_remarks(console, sections, verbose=verbose)
     if path is not None:
@@ -121,7 +121,7 @@ def _advance(progress: Progress, task: TaskID, done: int, cases: int) -> None:
     progress.update(task, completed=done, total=cases)
 
 
-def _table(sections: list[Section], reference: str) -> Table:
+def _table(sections: list[Section], reference: str = "golden numbers") -> Table:
     table = Table(
         title=f"Every backend against {reference}; errors in ulp",
         caption=f"{LEGEND}; `posenc report -v` says why.",
