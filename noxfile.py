@@ -172,7 +172,7 @@ def processors(session: nox.Session) -> None:
 
 @nox.session(default=False, requires=WHEEL)
 def mutants(session: nox.Session) -> None:
-    """Change the core in small ways, and print the changes that no test notices.
+    """Change the core, or what `--only` names, in small ways, and print the changes that no test notices.
 
     `-- --seed N --count N --only PATH` sets the sample.
     """

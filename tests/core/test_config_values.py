@@ -208,6 +208,8 @@ YARN = {"factor": 4.0, "original_max_position_embeddings": 2048}
         ({"rope_type": "yarn", "attn_factor": 2}, 2 * GROWN),
         ({"rope_type": "yarn", "attention_factor": 0.5}, 0.5),
         ({"rope_type": "yarn", "mscale": 2, "mscale_all_dim": 1}, (1 + 0.2 * np.log(4)) / GROWN),
+        ({"rope_type": "yarn", "mscale": 0, "mscale_all_dim": 2}, GROWN),
+        ({"rope_type": "yarn", "mscale": 2, "mscale_all_dim": 0}, GROWN),
         ({"rope_type": "deepseek_yarn"}, GROWN),
         ({"rope_type": "deepseek_yarn", "mscale": 2}, 1 + 0.2 * np.log(4)),
         ({"rope_type": "deepseek_yarn", "mscale": 0}, 1),

@@ -77,6 +77,16 @@ def test_derivatives_of_float64():
         assert of_cos[0].tolist() == [float(-mpmath.sin(1)), float(-rate * mpmath.sin(rate))]
 
 
+def test_the_derivatives_of_rows_of_column_indices():
+    """Row 0 is zero at every column, as nothing is added there; column j has the frequency 100 ** (-2j / 4)."""
+    rates, positions = 100.0 ** (-2 * np.arange(4) / 4), np.array([0, 1, 130])
+    angles = positions[:, None] * rates
+    wanted = np.where(np.arange(4) % 2, -rates * np.sin(angles), rates * np.cos(angles))
+    encoding = Sinusoidal(dim=4, base=100, convention="column_index")
+    found = encoding.derivatives(positions)["table"]
+    np.testing.assert_allclose(found, np.where(positions[:, None] == 0, 0, wanted), rtol=0, atol=2.0**-24)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, "bfloat16", int, None, np.complex128])
 def test_other_dtypes_of_tables_are_refused(dtype):
     with pytest.raises(TypeError, match="`dtype`"):

@@ -167,7 +167,13 @@ def test_no_pair_with_axes_stands_still():
         p.MultimodalRotary(head_dim=16, layout="half", sections=(2, 2, 2), scaling=scaling)
 
 
-@pytest.mark.parametrize(("keys", "factor", "high"), [({}, 8, 4), ({"use_qk_norm": True}, 16, 1)])
+META_OF_LLAMA4 = {"nope_layer_interval": 4, "use_qk_norm": True, "moe_args": {}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "factor", "high"),
+    [({}, 8, 4), *(({key: value}, 16, 1) for key, value in META_OF_LLAMA4.items())],
+)
 def test_the_numbers_of_meta_where_params_lack_them(keys, factor, high):
     params = {"dim": 64, "n_heads": 4, "n_layers": 1, "rope_theta": 500000.0, "use_scaled_rope": True, **keys}
     with pytest.warns(UserWarning, match=f"{factor}, that of Meta's code"):

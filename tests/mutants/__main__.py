@@ -1,7 +1,11 @@
 """Change the core in small ways, and print the changes that no test notices: `nox -s mutants`.
 
-Each mutant runs the tests that run the changed line, until one fails, in a copy of the project. What is printed last is
-the score: the share of mutants that a test noticed. The exit status is 1 if it is below 90 %.
+Operators, numbers, words, and in C the same. Each mutant runs the tests that run the changed line, until one fails, in
+a copy of the project; one in C, after it is compiled, the tests of the kernel. What is printed last is the score: the
+share of mutants that a test noticed. The exit status is 1 if it is below 90 %.
+
+`--only posenc_backends/torch --backend torch`, in the environment of a framework, changes its adapter;
+`--only posenc_backends/_kernels` the kernel, `--only posenc_backends/check` what judges functions.
 
 Lines of `equivalent.txt` say which mutants no test can notice, and why; a line that fits no mutant is an error.
 """
@@ -20,7 +24,7 @@ from collections import Counter
 from pathlib import Path
 
 from .operators import Mutant, mutants_of
-from .running import Suite, forget, passes, preload, recorded
+from .running import KERNEL, XLA, Suite, files_pass, forget, passes, preload, recorded, suite_of
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "posenc_core"
@@ -33,11 +37,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--count", type=int, default=200, help="how many mutants are tested")
-    parser.add_argument("--only", default=PACKAGE, help="a file or a folder of the core")
+    parser.add_argument("--only", default=PACKAGE, help="a file or a folder of the packages")
+    parser.add_argument("--backend", default="numpy", help="the backend that the tests run on")
+    parser.add_argument("--tests", nargs="+", help="the files and folders of tests to run, by default all of a backend")
     parser.add_argument("--seconds", type=float, default=20, help="of tests, for each mutant")
     parser.add_argument("--recorded", type=Path, help="a file that keeps which tests run which lines, for the next run")
     options = parser.parse_args()
-    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / options.only).rglob("*.py")) or [options.only]
+    paths = [path for ending in ("py", "c", "h") for path in (ROOT / options.only).rglob(f"*.{ending}")]
+    files = sorted(str(path.relative_to(ROOT)) for path in paths) or [options.only]
     mutants = [mutant for file in files for mutant in mutants_of(ROOT, file)]
     mutants = noticeable(mutants, is_whole=options.only == PACKAGE)
     sample = random.Random(options.seed).sample(mutants, min(options.count, len(mutants)))
@@ -49,9 +56,12 @@ def main() -> None:
         os.environ["PYTHONPATH"] = folder
         preload()
         print(f"{len(sample)} of {len(mutants)} mutants", flush=True)
-        suite = recorded(Path(folder), record or Path(folder, "recorded.json"))
-        survivors = [mutant for mutant in sample if survives(Path(folder), mutant, suite, options.seconds)]
-    sys.exit(int(print_score(sample, survivors) < LEAST))
+        chosen, suite = tuple(options.tests or suite_of(options.backend)), Suite({}, {}, {})
+        if any(mutant.path.endswith(".py") for mutant in sample):
+            suite = recorded(Path(folder), record or Path(folder, "recorded.json"), options.backend, chosen)
+        found = {mutant: survives(Path(folder), mutant, suite, options.seconds, options.backend) for mutant in sample}
+    tested = [mutant for mutant, survived in found.items() if survived is not None]
+    sys.exit(int(print_score(tested, [mutant for mutant in tested if found[mutant]]) < LEAST))
 
 
 def noticeable(mutants: list[Mutant], *, is_whole: bool) -> list[Mutant]:
@@ -86,21 +96,33 @@ def copy_project(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-def survives(folder: Path, mutant: Mutant, suite: Suite, budget: float) -> bool:
-    """Return whether all tests pass on the changed file, and print it."""
-    path = folder / mutant.path
-    source = path.read_bytes()
-    tests = suite.tests_of(mutant.path, mutant.lines, budget, mutant.entry)
+def survives(folder: Path, mutant: Mutant, suite: Suite, budget: float, backend: str) -> bool | None:
+    """Return whether all tests pass on the changed file, and print it; None for C that does not compile."""
+    path, limit, is_c = folder / mutant.path, 10 + 5 * budget, not mutant.path.endswith(".py")
+    tests = [*(XLA if backend == "jax" else KERNEL)]
+    if not is_c:
+        tests = suite.tests_of(mutant.path, mutant.lines, budget, mutant.entry)
+    changed = (path, *(folder.glob("posenc_backends/_kernels/*.so") if is_c else ()))
+    sources = [each.read_bytes() for each in changed]
     try:
         forget(path)
-        path.write_bytes(mutant.apply(source))
-        survived = not tests or passes(tests, limit=10 + 5 * budget)
+        path.write_bytes(mutant.apply(sources[0]))
+        if is_c and not builds(folder):
+            return None
+        survived = not tests or (files_pass if is_c else passes)(tests, limit, backend)
     finally:
-        path.write_bytes(source)
+        for each, source in zip(changed, sources, strict=True):  # the library last: an older one is not loaded
+            each.write_bytes(source)
         forget(path)
     if survived:
         print(f"{mutant.path}:{mutant.lines[0]} {mutant.name.partition(' ')[2]} ({len(tests)} tests)", flush=True)
     return survived
+
+
+def builds(folder: Path) -> bool:
+    """Compile the kernel, which the next process loads, and return whether that was possible."""
+    command, environment = [sys.executable, "hatch_build.py"], os.environ | {"POSENC_BUILD_KERNEL": "required"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False).returncode == 0
 
 
 def print_score(sample: list[Mutant], survivors: list[Mutant]) -> float:

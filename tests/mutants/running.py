@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import pytest
 
 PRELOADED = ("mpmath", "numpy.testing", "decimal")  # not what is mutated
-CORE = "posenc_core"
-SUITE = ("tests/core", "tests/backends", CORE)
+SOURCES = ("posenc_core", "posenc_backends")
 LEFT_OUT = ("test_check_command", "test_benchmarks", "test_book", "test_readme", "test_reference", "test_threads")
+KERNEL = ("tests/backends/test_kernels.py", "tests/backends/test_compiled_kernel.py")
+XLA = ("tests/backends/jax/test_kernel.py",)
 FAST = 0.05  # seconds of a test
 FIRST = 30  # tests, of few files, so that most mutants are noticed before the others are collected
 DEFINITIONS = (
@@ -123,26 +124,33 @@ def preload() -> None:
         importlib.import_module(name)
 
 
-def recorded(root: Path, file: Path) -> Suite:
-    """Return what `file` says, after running the tests that changed since; all of them if the core changed."""
+def suite_of(backend: str) -> tuple[str, ...]:
+    """Return the files and folders of tests that run on a backend: those of the core on NumPy."""
+    return ("tests/core", "tests/backends", "posenc_core") if backend == "numpy" else ("tests/backends",)
+
+
+def recorded(root: Path, file: Path, backend: str, chosen: tuple[str, ...]) -> Suite:
+    """Return what `file` says, after running the `chosen` tests that changed since; all if one of the packages did."""
     suite = Suite(**json.loads(file.read_text(encoding="utf-8"))) if file.exists() else Suite({}, {}, {})
-    digests = digests_of(root)
+    digests = digests_of(root, chosen)
     changed = {name for name in {*digests, *suite.digests} if digests.get(name) != suite.digests.get(name)}
-    if any(name.startswith(CORE) for name in changed):
-        suite, chosen = Suite({}, {}, {}), list(SUITE)
+    if any(name.startswith(SOURCES) for name in changed):
+        suite, again = Suite({}, {}, {}), list(chosen)
     else:
-        suite, chosen = suite.without(changed), sorted(changed & digests.keys())
-    if chosen:
-        code = forked(lambda: _record(root, file, suite._replace(digests=digests), chosen), limit=3600)
+        suite, again = suite.without(changed), sorted(changed & digests.keys())
+    if again:
+        code = forked(lambda: _record(root, file, suite._replace(digests=digests), again, backend), limit=3600)
         if code not in (0, 1):
             raise SystemExit(f"The suite could not be recorded: pytest ended with {code}.")
         suite = Suite(**json.loads(file.read_text(encoding="utf-8")))
     return suite
 
 
-def digests_of(root: Path) -> dict[str, str]:
-    """Return the digest of each file of the core and of each file of tests that is recorded."""
-    paths = [*(root / CORE).rglob("*.py"), *(path for folder in SUITE for path in (root / folder).rglob("test_*.py"))]
+def digests_of(root: Path, chosen: Iterable[str]) -> dict[str, str]:
+    """Return the digest of each file of both packages and of each file of tests that is recorded."""
+    paths = [path for package in SOURCES for path in (root / package).rglob("*.py")]
+    for some in chosen:
+        paths += [root / some] if some.endswith(".py") else (root / some).rglob("test_*.py")
     return {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in paths
@@ -150,15 +158,15 @@ def digests_of(root: Path) -> dict[str, str]:
     }
 
 
-def _record(root: Path, file: Path, suite: Suite, chosen: list[str]) -> int:
+def _record(root: Path, file: Path, suite: Suite, chosen: list[str], backend: str) -> int:
     """Add to a suite what these files or folders of tests run, and write it."""
     import coverage
 
-    measured = coverage.Coverage(source=[str(root / CORE)], data_file=None, config_file=False)
+    measured = coverage.Coverage(source=[str(root / package) for package in SOURCES], data_file=None, config_file=False)
     recorder = _Recorder(measured)
     measured.start()
     ignored = [f"--ignore-glob=*/{name}.py" for name in LEFT_OUT]
-    code = pytest.main([*chosen, *ignored, *ONE_RUN], plugins=[recorder])
+    code = pytest.main([*chosen, *ignored, *ONE_RUN, "--backend", backend], plugins=[recorder])
     measured.stop()
     data = measured.get_data()
     for path in data.measured_files():
@@ -170,14 +178,19 @@ def _record(root: Path, file: Path, suite: Suite, chosen: list[str]) -> int:
     return int(code)
 
 
-def passes(tests: list[str], limit: float) -> bool:
+def passes(tests: list[str], limit: float, backend: str) -> bool:
     """Return whether these tests pass within so many seconds: the first few alone, then the others."""
-    return all(_passes(some, limit) for some in (tests[:FIRST], tests[FIRST:]) if some)
+    return all(_passes(some, limit, backend) for some in (tests[:FIRST], tests[FIRST:]) if some)
 
 
-def _passes(tests: list[str], limit: float) -> bool:
+def files_pass(files: Iterable[str], limit: float, backend: str) -> bool:
+    """Return whether all tests of these files pass within so many seconds."""
+    return forked(lambda: int(pytest.main([*files, "-x", *ONE_RUN, "--backend", backend])), limit=limit) == 0
+
+
+def _passes(tests: list[str], limit: float, backend: str) -> bool:
     files = sorted({test.split("::")[0] for test in tests})
-    arguments = [*files, "-x", *ONE_RUN]
+    arguments = [*files, "-x", *ONE_RUN, "--backend", backend]
     return forked(lambda: int(pytest.main(arguments, plugins=[_Selected(tests)])), limit=limit) == 0
 
 
