@@ -45,3 +45,8 @@ def test_the_page_on_training_prints_what_it_shows(compiler, monkeypatch):
     """With Inductor as printed; otherwise up to code generation, which takes most of the time."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=compiler))
     run(HOWTO / "training.md")
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_the_page_on_attention_runs():
+    run(HOWTO.with_name("reference") / "attention.md")
