@@ -37,6 +37,8 @@ class TorchModel:
     def __init__(self, model: nn.Module) -> None:
         self.model: nn.Module = model
         self.takes: set[str] = {*inspect.signature(model.forward).parameters}
+        #: the argument and the result of transformers from 5.24 on, and before
+        self.cache_name: str = "cache" if {"cache", "use_cache"} <= self.takes else "past_key_values"
         weight = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(1))
         self.device: torch.device = weight.device
         self.dtype: str = str(getattr(model, "dtype", weight.dtype)).removeprefix("torch.")
@@ -55,7 +57,7 @@ class TorchModel:
     @property
     def takes_cache(self) -> bool:
         """Whether the model takes the cache that it returned."""
-        return "past_key_values" in self.takes
+        return self.cache_name in self.takes
 
     def run(self, call: Call, *, is_rotated: bool = True) -> tuple[list[Product], Any]:
         """Return what the attention of each layer multiplies in a call, and the cache after it.
@@ -77,7 +79,7 @@ class TorchModel:
             result = self._call(call)
         if is_rotated:
             self.inputs = mode.inputs
-        return mode.products, getattr(result, "past_key_values", None)
+        return mode.products, getattr(result, self.cache_name, None)
 
     def _call(self, call: Call) -> Any:
         tokens = torch.from_numpy(call.tokens).to(self.device)
@@ -88,7 +90,7 @@ class TorchModel:
         if "use_cache" in self.takes:
             arguments["use_cache"] = call.has_cache
         if call.cache is not None:
-            arguments["past_key_values"] = call.cache
+            arguments[self.cache_name] = call.cache
         if "decoder_input_ids" in self.takes:
             arguments["decoder_input_ids"] = tokens
         return self.model(tokens, **arguments)
