@@ -116,8 +116,9 @@ def compiled(variant):
     options = plan.options
     if target.backend == "hip":
         options = {"enable_fp_fusion": False, "num_warps": 32 * options["num_warps"] // target.warp_size}
-    tile = values["TOKENS"] * values["HEADS"] * values["REPEATS"]
-    return triton.compile(source, target=target, options=options), 2 * pairs * tile / (32 * plan.options["num_warps"])
+    parts = -(-pairs // values["COLUMNS"])
+    channels = 2 * pairs * values["ROWS"] * values["REPEATS"] / parts
+    return triton.compile(source, target=target, options=options), channels / (32 * plan.options["num_warps"])
 
 
 def described(variant, folder):
@@ -184,6 +185,9 @@ def variants():
         yield replace(first, layout=layout, back=back)
     for layout in ("half", "interleaved"):
         yield replace(first, width=72, layout=layout, order="BHSD")
+    for number, (width, layout) in enumerate(itertools.product((64, 72, 80, 96, 192, 256), LAYOUTS)):
+        find, order = FINDS[(number + number // 3) % 3], ("BSHD", "BHSD")[number // 2 % 2]
+        yield replace(first, width=width, layout=layout, find=find, order=order, back=number % 2 == 1)
     for dtype in ("float16", "float32", "float64"):
         yield replace(first, dtype=dtype, layout="interleaved")
     for find, placement in itertools.zip_longest(FINDS[1:], ("trail", "spread"), fillvalue="lead"):
@@ -207,6 +211,8 @@ def all_variants():
     """Yield what the page shows: all widths, layouts and orders, and each way to find a row, on all devices."""
     for width, layout, order in itertools.product(WIDTHS, LAYOUTS, ("BSHD", "BHSD")):
         yield Variant(width=width, layout=layout, order=order)
+    for width, layout, find in itertools.product(WIDTHS, LAYOUTS, FINDS[1:]):
+        yield Variant(width=width, layout=layout, find=find, back=True)
     for target, layout, back in itertools.product(("sm_80", "sm_100", "gfx942"), LAYOUTS, (False, True)):
         yield Variant(target, layout=layout, back=back)
         yield Variant(target, layout=layout, back=back, width=72)

@@ -22,7 +22,7 @@ BYTES = 16  # that a thread reads or writes at once
 READ_AHEAD = 64  # bytes of tokens that a thread reads before it computes
 MOST_REPEATS = 4  # tiles of a program
 MOST_OF_AXES = 4  # pairs of a thread, if positions have several axes
-MOST = 2**31 - 2**12  # tokens or heads: their indices have 32 bits, with those of the last tile
+MOST = 2**31 - 2**12  # heads, or their parts in all tokens: indices have 32 bits, with those of the last tile
 REGISTERS = {} if torch.version.hip else {"maxnreg": 64}  # with which ptxas lets all loads begin before it computes
 OPTIONS = {"enable_fp_fusion": False, "num_warps": THREADS // (64 if torch.version.hip else 32), **REGISTERS}
 
@@ -69,19 +69,20 @@ class Tile(NamedTuple):
     """How many numbers of each axis a program has.
 
     Attributes:
-        tokens, heads: rows of a tile, a power of two each.
+        rows: of a tile, a power of two. A row is a part of a head of a token, or the whole head.
+        heads: of a token in a tile; with several, rows of a tile are all of a token's or of all tokens.
         repeats: how many tiles of further heads a program rotates by the same rows of the tables.
-        columns: pairs, a power of two at least as large as their number.
+        columns: pairs of a row, a power of two.
     """
 
-    tokens: int
+    rows: int
     heads: int
     repeats: int
     columns: int
 
 
 def tile_of(size: int, pairing: Pairing, pairs: int, unit: int, tokens: int, heads: int, axes: int = 1) -> Tile:
-    """Return a tile in which each thread has the same pairs of tokens, of tables and of results, in one access each.
+    """Return a tile in which a row is what a thread reads and writes in one access: no thread is without pairs.
 
     Args:
         size: of a number, in bytes.
@@ -92,17 +93,12 @@ def tile_of(size: int, pairing: Pairing, pairs: int, unit: int, tokens: int, hea
         axes: of the positions; for several, rows of the tables take most registers.
     """
     are_apart = pairing.split == pairing.join == "half"
-    of_thread = (
-        gcd(BYTES // size, unit, pairs // pairing.blocks) if are_apart else max(1, gcd(BYTES // size, unit) // 2)
-    )
-    of_thread = of_thread if axes == 1 else min(of_thread, MOST_OF_AXES)
-    columns = _power_of_two(pairs)
-    rows = max(1, of_thread * THREADS // columns)
-    most_tokens = rows if tokens >= rows else _power_of_two(tokens)  # so that compiled code may have any length
-    most_heads = _power_of_two(heads)
-    tile_heads = min(rows // most_tokens, most_heads)
-    repeats = min(max(1, READ_AHEAD // (2 * size * of_thread)), MOST_REPEATS, most_heads // tile_heads)
-    return Tile(most_tokens, tile_heads, repeats if most_tokens == rows else 1, columns)
+    at_once = gcd(BYTES // size, unit) if are_apart else max(1, gcd(BYTES // size, unit) // 2)
+    columns = gcd(at_once if axes == 1 else min(at_once, MOST_OF_AXES), pairs // pairing.blocks)
+    most_heads, places = _power_of_two(heads), THREADS * columns // pairs  # for heads of tokens in a tile
+    if tokens >= places:
+        return Tile(THREADS, 1, min(max(1, READ_AHEAD // (2 * size * columns)), MOST_REPEATS, most_heads), columns)
+    return Tile(THREADS, min(1 << (places // max(1, tokens)).bit_length() - 1, most_heads), 1, columns)
 
 
 def _unit(steps: Sequence[int]) -> int:
@@ -193,17 +189,19 @@ def plan_of(
         return None
     (x, _), first, second = tokens[0], seen[0], seen[-1]
     heads, width, pairs = max(first.heads, second.heads), x.shape[-1], cos.shape[-1]
-    if max(heads, first.tokens) > MOST:
-        return None
     steps = [stride for each in (first, second) for strides in each.strides for stride in strides[:3]]
     channels = [strides[3] for each in (first, second) for strides in each.strides]
     *table_steps, table_column = _table_strides(cos)
     unit, table_unit = _unit(steps), _unit(table_steps)
     axes = 0 if rows.axes is None or rows.given is None else rows.given.shape[0]
     tile = tile_of(x.element_size(), pairing, pairs, unit, first.tokens, heads, max(axes, 1))
+    parts = -(-pairs // tile.columns)
+    of_tokens = first.tokens * tile.heads * parts  # rows
+    if max(heads, of_tokens) > MOST:
+        return None
     head_tiles = sum(-(-each.heads // (tile.heads * tile.repeats)) for each in seen)
-    programs = first.batch * -(-first.tokens // tile.tokens) * head_tiles
-    rest = _power_of_two(width - 2 * pairs) if width > 2 * pairs and not is_in_place else 0
+    programs = first.batch * -(-of_tokens // tile.rows) * head_tiles
+    rest = _power_of_two(-(-(width - 2 * pairs) // parts)) if width > 2 * pairs and not is_in_place else 0
     numbers = (
         first.heads, second.heads, first.tokens, cos.shape[-2], rows.num_bounds,
         *[step // unit for step in steps], *[step // table_unit for step in table_steps], *rows.strides,

@@ -11,6 +11,7 @@ import triton.language as tl
 from .spec import RotationSpec, Rows
 from .triton_kernel import (
     INTEGERS,
+    _are_heads,
     _find_tokens,
     _load_pairs,
     _load_tables,
@@ -18,6 +19,7 @@ from .triton_kernel import (
     _rounded,
     _store_pairs,
     _tile,
+    _turn,
     _wide,
 )
 from .triton_launch import OPTIONS, THREADS, Plan, Tile, plan_of, tile_of
@@ -32,10 +34,10 @@ MOST_THREADS = 1024  # of a program; more heads are left to operators
 def _load_head(x, channel, here, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr,
                PLACEMENT: tl.constexpr, LAYOUT: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr):  # fmt: skip
     """Return heads at `x`: the first and the second channels of pairs, and the channels of no pair, if any."""
-    first, second = _load_pairs(x, channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, LAYOUT, COLUMNS)
+    first, second = _load_pairs(x, channel, here, 0, WIDTH, PAIRS, BLOCKS, PLACEMENT, LAYOUT, COLUMNS)
     rest = first
     if REST > 0:
-        channels, is_still = _rest_channels(here, WIDTH, PAIRS, PLACEMENT, LAYOUT, REST)
+        channels, is_still = _rest_channels(here, 0, WIDTH, PAIRS, PLACEMENT, LAYOUT, REST)
         rest = tl.load(x + channels * channel, mask=is_still)
     return first, second, rest
 
@@ -46,9 +48,9 @@ def _store_head(out, channel, here, head, dtype: tl.constexpr, WIDTH: tl.constex
                 REST: tl.constexpr, BY_BITS: tl.constexpr):  # fmt: skip
     """Round a head to `dtype`, and write it to rows that begin at `out`."""
     first, second = _rounded(head[0], dtype, BY_BITS), _rounded(head[1], dtype, BY_BITS)
-    _store_pairs(out, channel, here, first, second, WIDTH, PAIRS, BLOCKS, PLACEMENT, LAYOUT, COLUMNS)
+    _store_pairs(out, channel, here, 0, first, second, WIDTH, PAIRS, BLOCKS, PLACEMENT, LAYOUT, COLUMNS)
     if REST > 0:
-        channels, is_still = _rest_channels(here, WIDTH, PAIRS, PLACEMENT, LAYOUT, REST)
+        channels, is_still = _rest_channels(here, 0, WIDTH, PAIRS, PLACEMENT, LAYOUT, REST)
         tl.store(out + channels * channel, _rounded(head[2], dtype, BY_BITS), mask=is_still)
 
 
@@ -72,8 +74,8 @@ def _scale(head, factor):
 
 
 @triton.jit
-def _turn(head, cosine, sine):
-    first, second = head[0] * cosine - head[1] * sine, head[1] * cosine + head[0] * sine
+def _turn_head(head, cosine, sine, BACK: tl.constexpr):
+    first, second = _turn(head[0], head[1], cosine, sine, BACK)
     return first, second, head[2]
 
 
@@ -112,7 +114,7 @@ def normalize_rotate_kernel(
     q_channel, q_out_channel, k_channel, k_out_channel, table_column,
     FIND: tl.constexpr, AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
     BY_HEAD: tl.constexpr, EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr,
-    PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
+    PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, ROWS: tl.constexpr, HEADS: tl.constexpr,
     REPEATS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr,
     BY_BITS: tl.constexpr,
     NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr, TOGETHER: tl.constexpr,
@@ -121,46 +123,68 @@ def normalize_rotate_kernel(
 
     A head stays in the registers of the threads that have its row, and is rounded to the dtype of the tokens once.
     """
-    batch, token, is_token, is_k, head_index, heads, x, out, x_head, out_head, x_channel, out_channel = _find_tokens(
+    batch, token, is_token, is_k, head_index, heads, _, x, out, x_head, out_head, x_channel, out_channel = _find_tokens(
         q, q_out, k, k_out, q_heads, k_heads, tokens,
         q_batch, q_head, q_token, q_out_batch, q_out_head, q_out_token,
         k_batch, k_head, k_token, k_out_batch, k_out_head, k_out_token,
-        q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, BY_HEAD, TOKENS, HEADS, REPEATS,
-        UNIT,
+        q_channel, q_out_channel, k_channel, k_out_channel, BOTH, HAS_BATCH, BY_HEAD, PAIRS, ROWS, HEADS,
+        REPEATS, COLUMNS, UNIT,
     )  # fmt: skip
     loaded = ()
     for i in tl.static_range(REPEATS):
-        here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
+        here = is_token & _are_heads(head_index + i * HEADS, heads, EVEN)
         at = x + tl.cast(x_head, tl.int64) * (i * HEADS * UNIT)
         head = _load_head(at, x_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT, COLUMNS, REST)
         loaded += (head,)  # type: ignore[assignment]
     dtype: tl.constexpr = q.dtype.element_ty
     cosine, sine = _load_tables(
-        cos, sin, token, is_token, batch, start, length, given, axes, given_axis, given_batch, given_token,
-        num_bounds, table_batch, table_row, table_column, dtype, FIND, AXES, BACK, PAIRS, COLUMNS, TABLE_UNIT,
+        cos, sin, token, 0, batch, start, length, given, axes, given_axis, given_batch, given_token, num_bounds,
+        table_batch, table_row, table_column, dtype, FIND, AXES, PAIRS, COLUMNS, TABLE_UNIT,
     )  # fmt: skip
     weight_layout: tl.constexpr = SPLIT if NORM_FIRST else JOIN
     if q_weight is not None:
         at, has_weight = tl.where(is_k, k_weight, q_weight) if BOTH else q_weight, is_token
         if TOGETHER:
-            has_weight = is_token & (head_index < heads)
+            has_weight = is_token & (head_index < heads)[:, None]
         weight = _weight_of(
-            at, token, head_index, has_weight[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST,
+            at, token, head_index, has_weight, WIDTH, PAIRS, BLOCKS, PLACEMENT, weight_layout, COLUMNS, REST,
             TOGETHER,
         )  # fmt: skip
     for i in tl.static_range(REPEATS):
-        here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
+        here = is_token & _are_heads(head_index + i * HEADS, heads, EVEN)
         head = _widen(loaded[i], 0)
         if not NORM_FIRST:
-            head = _turn(head, cosine, sine)
+            head = _turn_head(head, cosine, sine, BACK)
         mean = _mean(_multiply(head, head), here, heads, WIDTH, PAIRS, COLUMNS, REST, TOGETHER)
         head = _scale(head, tl.rsqrt(mean + EPSILON))
         if q_weight is not None:
             head = _multiply(head, _widen(weight, OFFSET))
         if NORM_FIRST:
-            head = _turn(head, cosine, sine)
+            head = _turn_head(head, cosine, sine, BACK)
         to = out + tl.cast(out_head, tl.int64) * (i * HEADS * UNIT)
         _store_head(to, out_channel, here, head, dtype, WIDTH, PAIRS, BLOCKS, PLACEMENT, JOIN, COLUMNS, REST, BY_BITS)
+
+
+@triton.jit
+def _gradients(x, gradient, weight, cosine, sine, here, heads, BACK: tl.constexpr, WIDTH: tl.constexpr,
+               PAIRS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr, NORM_FIRST: tl.constexpr,
+               EPSILON: tl.constexpr, OFFSET: tl.constexpr, TOGETHER: tl.constexpr):  # fmt: skip
+    """Return the gradient of heads, and what each of them adds to that of the weight, of which there may be none."""
+    x, change = _widen(x, 0), _widen(gradient, 0)
+    if NORM_FIRST:
+        change = _turn_head(change, cosine, sine, not BACK)
+    else:
+        x = _turn_head(x, cosine, sine, BACK)
+    factor = tl.rsqrt(_mean(_multiply(x, x), here, heads, WIDTH, PAIRS, COLUMNS, REST, TOGETHER) + EPSILON)
+    x = _scale(x, factor)
+    of_weight = _multiply(change, x)
+    if weight is not None:
+        change = _multiply(change, _widen(weight, OFFSET))
+    along = _scale(x, _mean(_multiply(change, x), here, heads, WIDTH, PAIRS, COLUMNS, REST, TOGETHER))
+    change = _scale((change[0] - along[0], change[1] - along[1], change[2] - along[2]), factor)
+    if not NORM_FIRST:
+        change = _turn_head(change, cosine, sine, not BACK)
+    return change, of_weight
 
 
 GRADIENT_INTEGERS = [
@@ -180,7 +204,7 @@ def gradient_kernel(
     x_channel, to_channel, of_channel, _channel, table_column,
     FIND: tl.constexpr, AXES: tl.constexpr, BACK: tl.constexpr, BOTH: tl.constexpr, HAS_BATCH: tl.constexpr,
     BY_HEAD: tl.constexpr, EVEN: tl.constexpr, WIDTH: tl.constexpr, PAIRS: tl.constexpr, BLOCKS: tl.constexpr,
-    PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr,
+    PLACEMENT: tl.constexpr, SPLIT: tl.constexpr, JOIN: tl.constexpr, ROWS: tl.constexpr, HEADS: tl.constexpr,
     REPEATS: tl.constexpr, COLUMNS: tl.constexpr, REST: tl.constexpr, UNIT: tl.constexpr, TABLE_UNIT: tl.constexpr,
     BY_BITS: tl.constexpr,
     NORM_FIRST: tl.constexpr, EPSILON: tl.constexpr, OFFSET: tl.constexpr, TOGETHER: tl.constexpr,
@@ -192,55 +216,45 @@ def gradient_kernel(
     dtype: tl.constexpr = x.dtype.element_ty
     wide: tl.constexpr = tl.float64 if dtype == tl.float64 else tl.float32
     weight_layout: tl.constexpr = SPLIT if NORM_FIRST else JOIN
-    first = tl.zeros((TOKENS * HEADS, COLUMNS), wide)
-    rest = tl.zeros((TOKENS * HEADS, REST if REST > 0 else 1), wide)
+    first = tl.zeros((ROWS, COLUMNS), wide)
+    rest = tl.zeros((ROWS, REST if REST > 0 else 1), wide)
     sums = (first, first, rest)
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
-        batch, token_index, _, head_index = _tile(
-            tile, heads, heads, tokens, False, HAS_BATCH, BY_HEAD, TOKENS, HEADS, REPEATS
+        batch, _, token, is_token, head_index, _ = _tile(
+            tile, heads, heads, tokens, False, HAS_BATCH, BY_HEAD, PAIRS, ROWS, HEADS, REPEATS, COLUMNS
         )
-        token, head, is_token = token_index.to(tl.int64), head_index.to(tl.int64), token_index < tokens
+        head = head_index.to(tl.int64)
         at_x = x + ((batch * x_batch + token * x_token + head * x_head) * UNIT)[:, None]
         at_gradient = gradient + ((batch * of_batch + token * of_token + head * of_head) * UNIT)[:, None]
         at_result = x_gradient + ((batch * to_batch + token * to_token + head * to_head) * UNIT)[:, None]
         cosine, sine = _load_tables(
-            cos, sin, token, is_token, batch, start, length, given, axes, given_axis, given_batch, given_token,
-            num_bounds, table_batch, table_row, table_column, dtype, FIND, AXES, BACK, PAIRS, COLUMNS, TABLE_UNIT,
+            cos, sin, token, 0, batch, start, length, given, axes, given_axis, given_batch, given_token, num_bounds,
+            table_batch, table_row, table_column, dtype, FIND, AXES, PAIRS, COLUMNS, TABLE_UNIT,
         )  # fmt: skip
         for i in tl.static_range(REPEATS):
-            here = (is_token if EVEN else is_token & (head_index + i * HEADS < heads))[:, None]
+            here = is_token & _are_heads(head_index + i * HEADS, heads, EVEN)
             step = tl.cast(i * HEADS * UNIT, tl.int64)
-            given_x = _load_head(
+            one = _load_head(
                 at_x + x_head * step, x_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT, COLUMNS, REST
             )
-            given_gradient = _load_head(
+            change = _load_head(
                 at_gradient + of_head * step, of_channel, here, WIDTH, PAIRS, BLOCKS, PLACEMENT, JOIN, COLUMNS, REST
             )
-            one, change = _widen(given_x, 0), _widen(given_gradient, 0)
-            if NORM_FIRST:
-                change = _turn(change, cosine, -sine)
-            else:
-                one = _turn(one, cosine, sine)
-            mean = _mean(_multiply(one, one), here, heads, WIDTH, PAIRS, COLUMNS, REST, TOGETHER)
-            factor = tl.rsqrt(mean + EPSILON)
-            one = _scale(one, factor)
+            factors = None
+            if weight is not None:
+                factors = _weight_of(
+                    weight, token, head_index, here if TOGETHER else is_token, WIDTH, PAIRS, BLOCKS, PLACEMENT,
+                    weight_layout, COLUMNS, REST, TOGETHER,
+                )  # fmt: skip
+            change, of_weight = _gradients(
+                one, change, factors, cosine, sine, here, heads, BACK, WIDTH, PAIRS, COLUMNS, REST, NORM_FIRST, EPSILON,
+                OFFSET, TOGETHER,
+            )  # fmt: skip
             if partial is not None:
-                of_weight = _multiply(change, one)
                 sums = (
                     sums[0] + tl.where(here, of_weight[0], 0.0), sums[1] + tl.where(here, of_weight[1], 0.0),
                     sums[2] + tl.where(here, of_weight[2], 0.0) if REST > 0 else rest,
                 )  # fmt: skip
-            if weight is not None:
-                of_channels = _weight_of(
-                    weight, token, head_index, here if TOGETHER else is_token[:, None], WIDTH, PAIRS, BLOCKS, PLACEMENT,
-                    weight_layout, COLUMNS, REST, TOGETHER,
-                )  # fmt: skip
-                change = _multiply(change, _widen(of_channels, OFFSET))
-            mean = _mean(_multiply(change, one), here, heads, WIDTH, PAIRS, COLUMNS, REST, TOGETHER)
-            along = _scale(one, mean)
-            change = _scale((change[0] - along[0], change[1] - along[1], change[2] - along[2]), factor)
-            if not NORM_FIRST:
-                change = _turn(change, cosine, -sine)
             _store_head(
                 at_result + to_head * step, to_channel, here, change, dtype, WIDTH, PAIRS, BLOCKS, PLACEMENT, SPLIT,
                 COLUMNS, REST, BY_BITS,
@@ -288,8 +302,9 @@ def _plan_of(both: Any, tables: Any, rows: Rows, spec: RotationSpec, at_once: in
     if norm.head_axis is None:
         plan = plan_of(both, tables, rows, spec, tile_of=partial(_tile_of_heads, at_once))
     else:
-        tile = Tile(1, 1 << (heads - 1).bit_length(), 1, 1 << (pairs - 1).bit_length())
-        threads = max(THREADS, tile.heads * tile.columns // at_once)
+        most = 1 << (heads - 1).bit_length()
+        tile = Tile(most, most, 1, 1 << (pairs - 1).bit_length())
+        threads = max(THREADS, tile.rows * tile.columns // at_once)
         if threads > MOST_THREADS:
             return None
         plan = plan_of(both, tables, rows, spec, tile_of=lambda *sizes: tile, merges_batch=False)
@@ -307,10 +322,10 @@ def _tile_of_heads(at_once: int, *sizes: Any) -> Tile:
         at_once: how many pairs a thread has in a tile; it has eight in all its tiles.
         sizes: the arguments of `tile_of`.
     """
-    tile, num_heads = tile_of(*sizes), sizes[5]
-    rows = min(tile.tokens * tile.heads, max(1, at_once * THREADS // tile.columns))
-    most = 1 << (num_heads - 1).bit_length()
-    tokens = min(tile.tokens, rows // min(HEADS_AT_ONCE, most, rows))
+    _, _, pairs, _, num_tokens, num_heads, *_ = sizes
+    columns, most = 1 << (pairs - 1).bit_length(), 1 << (num_heads - 1).bit_length()
+    rows = max(1, min(at_once, tile_of(*sizes).columns) * THREADS // columns)
+    tokens = min(1 << (num_tokens - 1).bit_length(), rows // min(HEADS_AT_ONCE, most, rows))
     heads = min(rows // tokens, most)
-    repeats = min(8 * THREADS // (rows * tile.columns), most // heads) if tokens > 1 else 1
-    return tile._replace(tokens=tokens, heads=heads, repeats=max(1, repeats))
+    repeats = min(8 * THREADS // (tokens * heads * columns), most // heads) if tokens > 1 else 1
+    return Tile(tokens * heads, heads, max(1, repeats), columns)
