@@ -32,6 +32,10 @@ class NotFiniteError(CallError):
     """The function returned infinity or NaN. Unlike an exception, this never counts as a refusal."""
 
 
+class CutOffError(CallError):
+    """A program took too long. Unlike an exception, this never counts as a refusal."""
+
+
 class Framework(NamedTuple):
     """How to make, read and differentiate arrays of one framework.
 
@@ -147,7 +151,7 @@ class CheckedFunction(NamedTuple):
         changed = tuple(
             name
             for name, array, before in zip(names, arguments, numbers, strict=False)
-            if not np.array_equal(_numbers(framework, array), before)
+            if not _has_numbers(framework, array, before)
         )
         return Returned(results, tuple(dtype_name(output) for output in outputs), changed)
 
@@ -184,6 +188,14 @@ def dtype_name(array: Any) -> str:
     return next((name for name in ("bfloat16", "float16", "float32", "float64") if name in text), text)
 
 
+def _has_numbers(framework: Framework, array: Any, wanted: npt.NDArray[Any]) -> bool:
+    """Return whether an array has these numbers; a call may also have freed or cut it."""
+    try:
+        return np.array_equal(_numbers(framework, array), wanted)
+    except Exception:  # noqa: BLE001 - each framework raises its own type
+        return False
+
+
 def _numbers(framework: Framework, array: Any) -> Float64s:
     return np.asarray(framework.backend.to_numpy(array), np.float64)
 
@@ -204,14 +216,20 @@ def check_results(
 
 
 def call_checked(function: Callable[..., Any], description: str, *arguments: Any) -> Any:
-    """Call a function without its warnings; raise `CallError` with the description of the call if it raises."""
+    """Call a function without its warnings, and restore its settings of NumPy's errors.
+
+    Raises:
+        CallError: with the description of the call if it raises, other than by the user's interrupt.
+    """
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate():
             warnings.simplefilter("ignore")
             return function(*arguments)
-    except (Exception, SystemExit) as error:
-        message = f"it raised {type(error).__name__}: {_one_line(error)}, for {description}."
-        raise CallError(message) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        kind = CutOffError if isinstance(error, TimeoutError) else CallError
+        raise kind(f"it raised {type(error).__name__}: {_one_line(error)}, for {description}.") from error
 
 
 def to_float64(framework: Framework, output: Any, types: tuple[type, ...], description: str) -> Float64s:
@@ -231,7 +249,10 @@ def to_float64(framework: Framework, output: Any, types: tuple[type, ...], descr
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or "no message"
+    try:
+        return " ".join(str(error).split())[:300] or "no message"
+    except Exception:  # noqa: BLE001 - the text of a function's own exception
+        return "no message"
 
 
 def _type_name(value: Any) -> str:
@@ -241,7 +262,10 @@ def _type_name(value: Any) -> str:
 
 
 def _package(value: Any) -> str:
-    name = getattr(value, "__name__", "") if type(value).__name__ == "module" else getattr(value, "__module__", "")
+    try:
+        name = getattr(value, "__name__" if type(value).__name__ == "module" else "__module__", "")
+    except Exception:  # noqa: BLE001 - a proxy may raise anything
+        return ""
     return str(name).removeprefix("posenc_backends.").partition(".")[0]
 
 

@@ -144,7 +144,8 @@ class Program:
         """Return the arrays that the program returns.
 
         Raises:
-            RuntimeError: if it ends with another status than 0, or takes longer than `SECONDS`.
+            RuntimeError: if it ends with another status than 0.
+            TimeoutError: if it takes longer than `SECONDS`.
             ValueError: if it does not return the arrays of `outputs`.
         """
         given = dict(zip(INPUTS[self.form], arrays, strict=True))
@@ -204,7 +205,8 @@ def _run_bounded(command: list[str], data: bytes) -> tuple[int, bytes, bytes]:
     The processes that it started end with it.
 
     Raises:
-        RuntimeError: if it takes longer than `SECONDS`, or writes more than `MOST_BYTES`.
+        RuntimeError: if it writes more than `MOST_BYTES`.
+        TimeoutError: if it takes longer than `SECONDS`.
     """
     pipe, written = subprocess.PIPE, {"stdout": b"", "stderr": b""}
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
@@ -229,7 +231,7 @@ def _run_bounded(command: list[str], data: bytes) -> tuple[int, bytes, bytes]:
             thread.start()
         status = process.wait(SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise RuntimeError(f"it took longer than {SECONDS} seconds") from error
+        raise TimeoutError(f"it took longer than {SECONDS} seconds") from error
     finally:
         end()
         process.wait()

@@ -58,14 +58,15 @@ def mistakes_of_threads(checked: CheckedFunction, end: int) -> tuple[list[FoundM
                 together.wait()
                 if not _returns(checked, test_call, alone):
                     failures.append(test_call)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - the function may raise an interrupt, which ends this thread alone
+            failures.append(test_call)
             together.abort()
-            raise
 
+    alone: list[Returned] = []
     try:
-        alone = list(map(checked.call, calls))
+        alone.extend(map(checked.call, calls))
     except CallError as error:
-        return [], f"not checked, two threads: {error}"
+        return [found_in(calls[len(alone)], "fails at some sizes", str(error), error=np.inf)], None
     threads = [threading.Thread(target=run, args=arguments) for arguments in zip(calls, alone, strict=True)]
     with warnings.catch_warnings():  # each call restores the filters that it found, which may be those of the other
         for thread in threads:

@@ -30,6 +30,7 @@ class CheckResult:
         first_off: for a class with rounded angles, the first position at which a result is off by 1e-3.
         smallest: a program of the smallest call that fails, the first that did.
         qk_norm: the norm beside the rotation; None without.
+        cut_off: what was not waited for: the rest of a search, or a call of a program; None if all was.
     """
 
     encoding: Encoding
@@ -44,13 +45,14 @@ class CheckResult:
     first_off: int | None = None
     smallest: str | None = None
     qk_norm: QKNorm | None = None
+    cut_off: str | None = None
 
     @property
     def status(self) -> int:
-        """0 if the function conforms, 1 if it does not, 2 if it failed before a mistake was found."""
+        """0 if the function conforms, 1 if it does not, 2 if it failed or was cut off before a mistake was found."""
         if CLASSES.index(self.precision) > CLASSES.index(self.allow):
             return DIFFERS
-        return CONFORMS if self.failure is None else FAILED
+        return CONFORMS if self.failure is None and self.cut_off is None else FAILED
 
     @property
     def worst(self) -> float:
@@ -72,6 +74,8 @@ class CheckResult:
             DIFFERS: f"does not conform: {mistakes}{off}",
             FAILED: "failed",
         }[self.status]
+        if self.cut_off is not None:
+            outcome += f" (cut off: {self.cut_off})"
         dtypes = ", ".join(dict.fromkeys(dtype for _, dtype, _ in self.answers))
         calls = f"{len(self.answers)} calls in {dtypes}" if self.answers else "no calls"
         norm = "" if self.qk_norm is None else f" with {self.qk_norm!r}"
@@ -100,6 +104,7 @@ class CheckResult:
             "smallest": self.smallest,
             "mistakes": [one.to_dict() for one in self.mistakes],
             "failure": self.failure,
+            "cut_off": self.cut_off,
             "remarks": list(self.remarks),
             "answers": [
                 {"call": name, "dtype": dtype, "off": finite_or_none(error)} for name, dtype, error in self.answers

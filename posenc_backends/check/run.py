@@ -52,6 +52,7 @@ MIN_POSITIONS = 20  # that test calls need
 MOST_HYPOTHESES = 10_000  # for the names of mistakes; usually 2,000 to 7,000 are all, and take some 10 to 30 seconds
 
 
+@np.errstate(all="ignore")  # of what a function returns
 def check(  # noqa: PLR0913 - all that a check depends on
     function: Callable[..., Any],
     spec: Encoding | str = DEFAULT,
@@ -141,7 +142,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
     if failure is None and session.has_precision_only:
         session.check_surroundings(end)
     if session.diagnosis.budget.is_spent:
-        session.remarks.append(f"the search for the mistake ended after {MOST_HYPOTHESES:,} hypotheses")
+        session.cut_off = f"the search for the mistake ended after {MOST_HYPOTHESES:,} hypotheses"
     found = [*session.diagnosis.mistakes, *session.mistakes]
     precision = worst_class((one.precision for one in session.answers), names_of(found))
     first_off = None
@@ -160,6 +161,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
         first_off=first_off,
         smallest=session.smallest,
         qk_norm=qk_norm,
+        cut_off=session.cut_off,
     )
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from .budget import Budget
 from .diagnosis import LIMIT, CallResult, Diagnosis, FoundMistake, found_in, measure
-from .frameworks import CallError, CheckedFunction, NotFiniteError, check_results
+from .frameworks import CallError, CheckedFunction, CutOffError, NotFiniteError, check_results
 from .gradients import gradient_mistakes
+from .mistakes.base import possible
 from .precision_classes import MISTAKES_OF, names_of
 from .program import FRAMEWORK
 from .properties import mistakes_of_call, mistakes_of_compiling, mistakes_of_threads
@@ -31,6 +32,7 @@ class Session:
         self.answers: list[CallResult] = []
         self.remarks: list[str] = []
         self.smallest: str | None = None
+        self.cut_off: str | None = None  # what was not waited for
         self._cast: set[str] = set()
         self._wrong_dtypes: set[str] = set()  # of tokens whose results have another dtype
         self._is_not_finite = False  # what ended the calls
@@ -58,7 +60,8 @@ class Session:
             try:
                 answer = self._answer(test_call)
             except CallError as error:
-                if not test_call.is_optional or isinstance(error, NotFiniteError):
+                self.cut_off = "a call took too long" if isinstance(error, CutOffError) else None
+                if not test_call.is_optional or isinstance(error, NotFiniteError | CutOffError):
                     hint = f" If it has no such positions, pass `longest` {test_call.positions.min()}."
                     self._is_not_finite = isinstance(error, NotFiniteError)
                     return f"{error}{hint if test_call.name in ('far', 'long') else ''}"
@@ -98,7 +101,7 @@ class Session:
         if None in causes.values() or any(cause.is_state for cause in every if cause):
             return
         dtypes = tuple(dtype for dtype in self.dtypes if dtype not in self._wrong_dtypes)
-        for one in gradient_mistakes(self.checked, dtypes, causes):
+        for one in possible(gradient_mistakes, self.checked, dtypes, causes):
             self._add(one)
 
     def check_surroundings(self, end: int) -> None:

@@ -257,7 +257,9 @@ def test_a_search_ends_after_as_many_hypotheses_on_any_machine_and_shows_its_pro
     monkeypatch.setattr("posenc_backends.check.run.MOST_HYPOTHESES", 40)
     result = check(lambda x, positions: exact(x, positions) + 1, HALF, progress=lines.append)
     assert (result.status, result.names) == (1, ("differs, cause unknown",))
-    assert result.remarks == ("the search for the mistake ended after 40 hypotheses",)
+    cut_off = "the search for the mistake ended after 40 hypotheses"
+    assert result.cut_off == cut_off
+    assert str(result).startswith(f"does not conform: differs, cause unknown (cut off: {cut_off}); Rotary(")
     assert lines[:2] == [f"searching for the mistake: {tried} hypotheses tried, of at most 40" for tried in (1, 2)]
 
 
