@@ -43,6 +43,14 @@ def test_the_front_page_says_the_same(section):
         assert set(cell) <= {"-"} or f'msgstr "{cell}"' in catalogue, cell
 
 
+def test_each_claim_names_the_tests_that_prove_it():
+    claims, _, proofs = ENGLISH.partition("\n## Why posenc\n")[2].partition("\n<!-- proved by\n")
+    named = dict(line.split(": ") for line in proofs.partition("\n-->")[0].splitlines())
+    assert [re.split(r"[.,]", claim)[0] for claim in re.findall(r"^\* \*\*(.*?)\*\*", claims, re.MULTILINE)] == [*named]
+    for path in ", ".join(named.values()).split(", "):
+        assert (ROOT / path).is_file(), path
+
+
 def test_both_name_the_version():
     assert f"\nVersion {__version__} (alpha" in ENGLISH
     assert f"\n版本 {__version__}（alpha" in CHINESE

@@ -19,7 +19,7 @@ from posenc_backends.mlx import (
     to_numpy,
     to_state,
 )
-from posenc_core import Learned, Rotary, T5Bias
+from posenc_core import Alibi, Learned, Rotary, T5Bias
 
 ROTARY = Rotary(head_dim=8, layout="half")
 
@@ -232,3 +232,10 @@ def test_quantized_projections_attend():
     nn.quantize(attention, group_size=32, bits=8)
     assert isinstance(attention.W_q, nn.QuantizedLinear)
     np.testing.assert_allclose(to_numpy(attention(x, x, x)), wanted, atol=0.05)
+
+
+@pytest.mark.parametrize("heads", [1, 8, 12, 20])
+def test_slopes_of_alibi_are_those_of_mlx(heads):
+    """As the page on scoring says: those of Press et al. for numbers of heads that are no power of two, too."""
+    ours = to_numpy(AttentionBias(Alibi(num_heads=heads))(mx.zeros((1, heads, 2, 2))))
+    np.testing.assert_allclose(-ours[0, :, 1, 0], np.array(nn.ALiBi.create_alibi_slope(heads))[:, 0, 0], rtol=1e-6)

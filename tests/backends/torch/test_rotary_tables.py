@@ -125,3 +125,16 @@ def test_it_has_no_state_and_no_cast_reaches_it():
 def test_bad_calls_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_a_model_s_float32_angles_need_its_buffer_and_the_precision():
+    """As the pages on rotary encodings and choices say: one of the two leaves cosines thousandths off."""
+    positions, inverse = torch.arange(131_000, 131_072), 1.0 / (50_000.0 ** (torch.arange(0, 32, 2).float() / 32))
+    theirs = torch.cos(positions.float()[:, None] * inverse).numpy()
+    buffer, plain = {"frequencies": tuple(inverse.tolist())}, {"base": 50_000}
+    apart = []
+    for given in (buffer | {"precision": "float32"}, plain | {"precision": "float32"}, buffer):
+        cos, _ = Rotary(head_dim=32, layout="half", **given).cos_sin(positions.numpy())
+        apart.append(np.abs(cos - theirs).max())
+    assert apart[0] < 2.0**-22
+    assert min(apart[1:]) > 1e-3
