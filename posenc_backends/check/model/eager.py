@@ -8,16 +8,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from string import ascii_letters
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from .likeness import are_alike, are_tables, have_lengths, identities, place_of_cosine
+from .likeness import are_alike, are_tables, axes_of_products, have_lengths, identities, place_of_cosine
 from .protocol import Buffer, Call, Product
 
 POSITIONS, STARTS = ("position_ids", "positions"), ("start", "offset")
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
@@ -47,6 +47,15 @@ class Framework(Protocol):
     def from_numpy(self, x: npt.NDArray[Any], like: Any = None) -> Any:
         """Return an array of integers, or one of the dtype of another."""
 
+    def dtype(self, model: Any) -> Any:
+        """Return the dtype in which layers compute; None if it is that of the weights."""
+
+    def key(self, module: Any) -> Any:
+        """Return what a module has in common with its copies in a compiled function; None if it is not of the model."""
+
+    def make_cache(self, model: Any, start: int) -> Any:
+        """Return an empty cache whose first token has this position; None if the framework has no common form."""
+
     def replacements(self, run: Run) -> Iterator[tuple[Any, str, Any]]:
         """Yield each function to replace: its owner, its name, and what takes its place."""
 
@@ -57,48 +66,59 @@ class EagerModel:
     Args:
         model: the model.
         framework: its framework.
+        call: how to call the model; see `check_model`.
     """
 
-    def __init__(self, model: Any, framework: Framework) -> None:
-        self.model, self.framework = model, framework
-        self.takes: set[str] = {*inspect.signature(framework.function(model)).parameters}
-        held = (x for _, module in framework.modules(model) for x, _ in framework.held(module))
-        dtypes = (str(x.dtype).rpartition(".")[2] for x in held)
-        weight = next((dtype for dtype in dtypes if "float" in dtype), "float32")
-        self.dtype: str = getattr(model, "compute_dtype", None) or weight
+    def __init__(self, model: Any, framework: Framework, call: Callable[..., Any] | None) -> None:
+        self.model, self.framework, self.call = model, framework, call
+        self.takes: set[str] = {*inspect.signature(call or framework.function(model)).parameters}
+        self.makes_cache: bool = call is None and "cache" in self.takes and framework.make_cache(model, 0) is not None
+        held = [x for _, module in framework.modules(model) for x, _ in framework.held(module)]
+        weights = [x for x in held if "float" in str(x.dtype)]
+        largest = max(weights, key=lambda x: np.prod(x.shape), default=np.zeros(0, np.float32))
+        self.dtype: str = str(framework.dtype(model) or largest.dtype).rpartition(".")[2]
         self.rotations: set[str] = set()  # modules that rotate tokens, or return tables
         self.run_names: set[str] = set()
+        self.inputs: dict[tuple[str, int], Arguments] = {}  # of each layer by its row, in the last run with rotation
         self.has_sine_first: bool = False
         self.reads_sine_first: bool = False
         self.token: int = 3
 
     @property
     def takes_positions(self) -> bool:
-        """Whether the model takes the position of each token, or of the first."""
-        return bool(self.takes & {*POSITIONS, *STARTS})
+        """Whether the model takes the position of each token, or of the first, or a cache that has it."""
+        return self.makes_cache or bool(self.takes & {*POSITIONS, *STARTS})
 
     @property
     def takes_cache(self) -> bool:
-        """Whether the model takes the cache that it returned: never, as frameworks have no common form of it."""
-        return False
+        """Whether `call` takes the cache that it returned, or the model one of the common form."""
+        return self.makes_cache or (self.call is not None and "cache" in self.takes)
 
     def run(self, call: Call, *, is_rotated: bool = True) -> tuple[list[Product], Any]:
         """Return what the attention of each layer multiplies in a call; see `TorchModel.run`."""
         name = next((one for one in (*POSITIONS, *STARTS) if one in self.takes), None)
-        if call.positions is None or name is None or name in POSITIONS:
-            given = {} if call.positions is None or name is None else {name: self.framework.from_numpy(call.positions)}
-            return self._products(call.tokens, given, is_rotated), None
+        given = {} if self.call is None or name is None else {name: None}
+        if call.has_cache or (self.call is not None and "cache" in self.takes):
+            is_first = self.makes_cache and call.cache is None
+            given["cache"] = self.framework.make_cache(self.model, 0) if is_first else call.cache
+        if call.positions is None or name in POSITIONS:
+            if name in POSITIONS and call.positions is not None:
+                given[name] = self.framework.from_numpy(call.positions)
+            return self._products(call.tokens, given, is_rotated)
         starts = call.positions.reshape(-1, *call.tokens.shape)[0, :, 0]  # of rows: one for each run
-        rows = [
-            self._products(tokens, {name: int(at)}, is_rotated)
-            for tokens, at in zip(call.tokens[:, None], starts, strict=True)
-        ]
+        rows = []
+        for row, (tokens, at) in enumerate(zip(call.tokens[:, None], starts, strict=True)):
+            start = {"cache": self.framework.make_cache(self.model, int(at))} if name is None else {name: int(at)}
+            rows.append(self._products(tokens, given | start, is_rotated, row)[0])
         return [_join(products) for products in zip(*rows, strict=True)], None
 
-    def _products(self, tokens: npt.NDArray[Any], given: dict[str, Any], is_rotated: bool) -> list[Product]:
+    def _products(
+        self, tokens: npt.NDArray[Any], given: dict[str, Any], is_rotated: bool, row: int = 0
+    ) -> tuple[list[Product], Any]:
         if self.framework.is_lazy and not self.run_names:
-            self.model(self.framework.from_numpy(tokens), **given)
-        run = Run(self, is_rotated, (tokens.shape[0], tokens.shape[1]))
+            with self.framework.prepare(self.model):
+                self._call(tokens, given)
+        run = Run(self, is_rotated, (tokens.shape[0], tokens.shape[1]), row)
         modules = self.framework.modules(self.model)
         with self.framework.prepare(self.model), ExitStack() as stack:
             if not is_rotated:
@@ -106,13 +126,20 @@ class EagerModel:
                     self._leave_out_tables(module, stack)
             classes = {type(module) for _, module in modules}
             calls = [(cls, "__call__", run.follow(cls.__call__)) for cls in classes]
-            run.names = {id(module): name for name, module in modules}
+            run.names = {self.framework.key(module): name for name, module in modules}
             for owner, name, function in (*self.framework.replacements(run), *calls):
                 is_own, before = name in vars(owner), getattr(owner, name)
                 stack.callback(*((setattr, owner, name, before) if is_own else (delattr, owner, name)))
                 setattr(owner, name, function)
-            self.model(self.framework.from_numpy(tokens), **given)
-        return run.products
+            cache = self._call(tokens, given)
+        return run.products, cache
+
+    def _call(self, tokens: npt.NDArray[Any], given: dict[str, Any]) -> Any:
+        """Call the model, and return the cache after it."""
+        if self.call is not None:
+            return self.call(tokens=self.framework.from_numpy(tokens), **given)
+        self.model(self.framework.from_numpy(tokens), **given)
+        return given.get("cache")
 
     def _leave_out_tables(self, module: Any, stack: ExitStack) -> None:
         """Replace the tables that a module holds until the stack ends."""
@@ -139,13 +166,16 @@ class Run:
         model: the model.
         is_rotated: False to leave out rotations.
         sizes: the number of rows, and the length.
+        row: the number of the row, if each is a run of its own.
     """
 
-    def __init__(self, model: EagerModel, is_rotated: bool, sizes: tuple[int, int]) -> None:
-        self.model, self.is_rotated, self.sizes = model, is_rotated, sizes
+    def __init__(self, model: EagerModel, is_rotated: bool, sizes: tuple[int, int], row: int) -> None:
+        self.model, self.is_rotated, self.sizes, self.row = model, is_rotated, sizes, row
         self.to_numpy, self.is_array = model.framework.to_numpy, model.framework.is_array
-        self.names: dict[int, str] = {}
-        self.running: list[tuple[str, tuple[Any, ...]]] = []
+        self.names: dict[Any, str] = {}  # by the key of the module
+        self.running: list[tuple[str, Arguments]] = []
+        self.copies: dict[str, list[Any]] = {}
+        self.traced: set[str] = set()  # modules that have returned no numbers
         self.products: list[Product] = []
         self._last: tuple[Callable[[], Pair], tuple[int, ...]] | None = None
 
@@ -175,10 +205,16 @@ class Run:
         def einsum(equation: str, *operands: Any, **options: Any) -> Any:
             result = function(equation, *operands, **options)
             if len(operands) == 2 and all(len(one.shape) > 2 for one in operands):
-                self.note(lambda: _arrange(equation, *map(self.to_numpy, operands)), result)
+                self.note(lambda: self._pair(equation, operands), result)
             return result
 
         return einsum
+
+    def _pair(self, equation: str, operands: tuple[Any, ...]) -> Pair:
+        """Return queries and keys of an einsum, each `(…, length, width)`."""
+        numbers = [self.to_numpy(one) for one in operands]
+        q, k = (numbers[place].transpose(axes) for place, axes in axes_of_products(equation, numbers[0].ndim))
+        return q, k
 
     def softmax(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a softmax that notes the last product, if it is given its scores."""
@@ -205,37 +241,78 @@ class Run:
 
     def add(self, q: npt.NDArray[Any], k: npt.NDArray[Any]) -> None:
         """Add queries and keys, each `(rows, …, length, width)`."""
-        layer = next((args for name, args in self.running if name.rpartition(".")[2].isdecimal()), ())
-        hidden = next((x for x in map(self.to_numpy, filter(self.is_array, layer)) if x.dtype.kind == "f"), None)
-        follows = hidden is not None and hidden.shape[:2] == self.sizes and not are_alike(hidden, self.sizes)
+        follows = False
+        layer = next((one for one in self.running if one[0].rpartition(".")[2].isdecimal()), None)
+        if layer is not None:
+            name, (args, named) = layer
+            if self.is_rotated:
+                self.model.inputs[name, self.row] = args, named
+            hidden = next((self.to_numpy(x) for x in (*args, *named.values()) if self._is_float(x)), None)
+            follows = hidden is not None and hidden.shape[:2] == self.sizes and not are_alike(hidden, self.sizes)
+        name = self.running[-1][0] if self.running else ""
+        if inner := min((one for one in self.traced if one.startswith(f"{name}.".lstrip("."))), default=None):
+            advice = "check the model without it"
+            raise TypeError(f"`{inner}` is called in a function that is traced, such as `nnx.remat`: {advice}.")
         q, k = (x.reshape(self.sizes[0], -1, *x.shape[-2:]) for x in (q, k))
-        self.products.append(Product(self.running[-1][0] if self.running else "", q, k, None, follows))
+        self.products.append(Product(name, q, k, None, follows))
 
     def follow(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the call of a class of modules, which leaves out what it rotates if rotations are left out."""
 
         def call_module(module: Any, *args: Any, **named: Any) -> Any:
-            name = self.names.get(id(module))
+            name = self._name(module)
             if name is None:
                 return function(module, *args, **named)
-            given = (*args, *named.values())
+            args, named = self._reuse(name, args, named)
             self.model.run_names.add(name)
-            self.running.append((name, given))
+            self.running.append((name, (args, named)))
             try:
                 result = function(module, *args, **named)
             finally:
                 self.running.pop()
-            return self._result(name, given, result)
+            return self._result(name, (*args, *named.values()), result)
 
         return call_module
+
+    def _reuse(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Arguments:
+        """Return the arguments of a layer as they were with rotation, if they are what all tokens have in common.
+
+        Then nothing but the rotation of the layer differs.
+        """
+        if self.is_rotated or (name, self.row) not in self.model.inputs:
+            return args, named
+        before, named_before = self.model.inputs[name, self.row]
+
+        def reuse(now: Any, then: Any) -> Any:
+            is_hidden = self._is_float(now) and self._is_float(then) and now.shape == then.shape
+            return then if is_hidden and are_alike(self.to_numpy(then), self.sizes) else now
+
+        same = tuple(reuse(*both) for both in zip(args, before, strict=True))
+        return same, {key: reuse(now, named_before.get(key)) for key, now in named.items()}
+
+    def _is_float(self, x: Any) -> bool:
+        return self.is_array(x) and "float" in str(x.dtype)
+
+    def _name(self, module: Any) -> str | None:
+        """Return the name of a module of the model, with a number if it is a further copy, as layers of a scan are."""
+        name = self.names.get(self.model.framework.key(module))
+        if name is None:
+            return None
+        copies = self.copies.setdefault(name, [])
+        place = next((at for at, one in enumerate(copies) if one is module), len(copies))
+        if place == len(copies):
+            copies.append(module)
+        return f"{name}.{place}".lstrip(".") if place else name
 
     def _result(self, name: str, given: tuple[Any, ...], result: Any) -> Any:
         """Return the result of a module, or what it would be if all angles were 0."""
         results = list(result) if isinstance(result, tuple | list) else [result]
+        if any(hasattr(one, "shape") and not (self.is_array(one) or isinstance(one, np.ndarray)) for one in results):
+            self.traced.add(name)
         if not results or not all(self.is_array(one) and len(one.shape) > 1 for one in results):
             return result
         numbers = [self.to_numpy(one) for one in results]
-        tokens = [x for x in given if self.is_array(x) and "float" in str(x.dtype)]
+        tokens = [x for x in given if self._is_float(x)]
         inputs = [next((x for x in tokens if x.shape == one.shape), None) for one in results]
         if self.is_rotated:
             if self._is_rotation(numbers, [None if x is None else self.to_numpy(x) for x in inputs]):
@@ -266,22 +343,6 @@ def _join(products: tuple[Product, ...]) -> Product:
     """Return what several runs multiply as rows of one."""
     q, k = (np.concatenate([getattr(one, name) for one in products]) for name in ("q", "k"))
     return products[0]._replace(q=q, k=k, follows_positions=any(one.follows_positions for one in products))
-
-
-def _arrange(equation: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Pair:
-    """Return queries and keys of an einsum, each `(…, length, width)`, by the order of axes in its result."""
-    inputs, _, output = equation.replace(" ", "").partition("->")
-    rest = [letter for letter in ascii_letters if letter not in equation]
-    first, second = inputs.split(",")
-    count = x.ndim - len(first.replace("...", ""))
-    first, second, output = (one.replace("...", "".join(rest[:count])) for one in (first, second, output))
-    width = "".join(letter for letter in first if letter in second and letter not in output)
-    operands = {first: x, second: y} if output[-1] in second else {second: y, first: x}
-    q, k = (
-        array.transpose([labels.index(letter) for letter in (*(one for one in output if one in labels), *width)])
-        for labels, array in operands.items()
-    )
-    return q, k
 
 
 def _seems_rotary(cls: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,15 +15,27 @@ from jax import lax
 
 from .eager import Pair, Run
 
+KEY = "posenc_key"  # an attribute, which copies of a module have too
+WITH_WEIGHTS = (nnx.Linear, nnx.LinearGeneral, nnx.Einsum, nnx.Embed)
+
 
 class NNX:
     """Reads models of `flax.nnx`."""
 
     is_lazy = False
 
-    def prepare(self, model: nnx.Module) -> AbstractContextManager[Any]:
-        """Return a context in which all is computed at once."""
-        return jax.disable_jit()
+    @contextmanager
+    def prepare(self, model: nnx.Module) -> Iterator[None]:
+        """Return a context in which all is computed at once, and modules and their copies have a key."""
+        modules = [module for _, module in nnx.iter_modules(model)]
+        for key, module in enumerate(modules):
+            setattr(module, KEY, key)
+        try:
+            with jax.disable_jit():
+                yield
+        finally:
+            for module in modules:
+                delattr(module, KEY)
 
     def modules(self, model: nnx.Module) -> list[tuple[str, Any]]:
         """Return all modules of a model and their names, the model first."""
@@ -41,6 +53,18 @@ class NNX:
     def function(self, model: nnx.Module) -> Callable[..., Any]:
         """Return the function that has the arguments of the model."""
         return model.__call__
+
+    def dtype(self, model: nnx.Module) -> Any:
+        """Return the dtype in which linear layers compute; None if it is that of the weights."""
+        layers = (module for _, module in nnx.iter_modules(model) if isinstance(module, WITH_WEIGHTS))
+        return next((jax.numpy.dtype(one.dtype) for one in layers if one.dtype is not None), None)
+
+    def key(self, module: Any) -> Any:
+        """Return what a module has in common with its copies in a compiled function; None if it is not of the model."""
+        return getattr(module, KEY, None)
+
+    def make_cache(self, model: nnx.Module, start: int) -> None:
+        """Return None: models of flax have no common form of a cache."""
 
     def is_array(self, x: Any) -> bool:
         """Return whether a value is an array with numbers, and not one of a trace."""

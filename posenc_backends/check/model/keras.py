@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,37 @@ from keras.src import backend
 from .eager import Run
 
 
+@contextmanager
+def _run_tensorflow_eagerly() -> Iterator[None]:
+    from tensorflow import config
+
+    before = config.functions_run_eagerly()
+    config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        config.run_functions_eagerly(before)
+
+
+def _run_jax_eagerly() -> AbstractContextManager[Any]:
+    import jax
+
+    return jax.disable_jit()
+
+
+def _run_torch_eagerly() -> AbstractContextManager[Any]:
+    import torch
+
+    return torch.compiler.set_stance("force_eager")
+
+
+RUN_EAGERLY: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "tensorflow": _run_tensorflow_eagerly,
+    "jax": _run_jax_eagerly,
+    "torch": _run_torch_eagerly,
+}
+
+
 class Keras:
     """Reads models of Keras 3 on any of its backends."""
 
@@ -23,8 +54,8 @@ class Keras:
 
     @contextmanager
     def prepare(self, model: Any) -> Iterator[None]:
-        """Return a context without Keras's warning of a softmax over one number."""
-        with warnings.catch_warnings():
+        """Return a context in which all is computed at once, without Keras's warning of a softmax over one number."""
+        with warnings.catch_warnings(), RUN_EAGERLY[keras.backend.backend()]():
             warnings.simplefilter("ignore", UserWarning)
             yield
 
@@ -43,6 +74,17 @@ class Keras:
     def function(self, model: Any) -> Callable[..., Any]:
         """Return the function that has the arguments of the model."""
         return model.call
+
+    def dtype(self, model: Any) -> Any:
+        """Return the dtype in which layers compute."""
+        return model.compute_dtype
+
+    def key(self, module: Any) -> int:
+        """Return the identity of a layer."""
+        return id(module)
+
+    def make_cache(self, model: Any, start: int) -> None:
+        """Return None: models of Keras have no common form of a cache."""
 
     def is_array(self, x: Any) -> bool:
         """Return whether a value is a tensor."""

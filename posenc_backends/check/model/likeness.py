@@ -1,8 +1,9 @@
-"""Common features of a model's arrays: equal tokens, and tables of cosine and sine."""
+"""Common features of a model's arrays: equal tokens, tables of cosine and sine, and the axes of products."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,24 @@ def identities(tables: Sequence[npt.NDArray[Any]]) -> dict[int, npt.NDArray[Any]
             ones = [np.full_like(half, float(cosine == n)) for n, half in enumerate(halves)]
             found[at] = np.concatenate(ones, axis=-1)
     return found
+
+
+def axes_of_products(equation: str, num_axes: int) -> list[tuple[int, list[int]]]:
+    """Return which operands of an einsum are queries and keys, and the axes that make each `(…, length, width)`.
+
+    The order of axes in the result tells them apart.
+
+    Args:
+        equation: of two operands.
+        num_axes: of the first operand.
+    """
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    first, second = inputs.split(",")
+    rest = [letter for letter in ascii_letters if letter not in equation][: num_axes - len(first.replace("...", ""))]
+    first, second, output = (one.replace("...", "".join(rest)) for one in (first, second, output))
+    width = [letter for letter in first if letter in second and letter not in output]
+    operands = [(0, first), (1, second)] if output[-1] in second else [(1, second), (0, first)]
+    return [
+        (place, [labels.index(letter) for letter in (*(one for one in output if one in labels), *width)])
+        for place, labels in operands
+    ]

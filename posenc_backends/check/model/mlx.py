@@ -15,6 +15,28 @@ from mlx import nn
 from .eager import Run
 
 
+class Cache:
+    """The keys and values of one layer in MLX-LM's form, for tokens that are all equal.
+
+    Args:
+        offset: the position of the next token.
+    """
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.arrays: tuple[mx.array, ...] = ()
+
+    def update_and_fetch(self, *arrays: mx.array) -> tuple[mx.array, ...]:
+        """Return the keys and values of all tokens."""
+        self.offset += arrays[0].shape[-2]
+        both = zip(self.arrays, arrays, strict=True)
+        self.arrays = tuple(mx.concatenate(each, axis=-2) for each in both) if self.arrays else arrays
+        return self.arrays
+
+    def make_mask(self, *args: Any, **options: Any) -> None:
+        """Return None: each token may see all."""
+
+
 class MLX:
     """Reads models of `mlx.nn`."""
 
@@ -43,6 +65,24 @@ class MLX:
     def function(self, model: nn.Module) -> Callable[..., Any]:
         """Return the function that has the arguments of the model."""
         return model.__call__
+
+    def dtype(self, model: nn.Module) -> None:
+        """Return None: layers compute in the dtype of the weights."""
+
+    def key(self, module: Any) -> int:
+        """Return the identity of a module."""
+        return id(module)
+
+    def make_cache(self, model: Any, start: int) -> Any:
+        """Return an empty cache of MLX-LM's form whose first token has this position; None without layers."""
+        if not hasattr(model, "make_cache"):
+            return [Cache(start) for _ in model.layers] if hasattr(model, "layers") else None
+        caches = model.make_cache()
+        for one in caches if start else ():
+            if hasattr(one, "update_and_fetch"):
+                one.offset, one.update_and_fetch = start, lambda *keys_and_values: keys_and_values
+                one.make_mask = lambda *args, **options: None
+        return caches
 
     def is_array(self, x: Any) -> bool:
         """Return whether a value is an array."""

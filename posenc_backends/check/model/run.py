@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -39,7 +39,13 @@ EAGER = {"keras": ("keras", "Keras"), "mlx": ("mlx", "MLX"), "flax": ("jax", "NN
 ALIKE = 1e-4  # relative difference of rows that do not depend on positions, but for their length
 
 
-def check_model(model: Any, config: Any = None, *, spec: Encoding | str | None = None) -> ModelResult:
+def check_model(
+    model: Any,
+    config: Any = None,
+    *,
+    spec: Encoding | str | None = None,
+    call: Callable[..., Any] | None = None,
+) -> ModelResult:
     """Check in each layer of a model whether queries and keys rotate as its config says, and name the mistake if not.
 
     The model runs on rows of one token each, the same in all rows, at positions up to 131,071, and once more with all
@@ -51,29 +57,31 @@ def check_model(model: Any, config: Any = None, *, spec: Encoding | str | None =
             `(rows, length)`; `positions`, `start` and `offset` are known too.
         config: as in `load_layers`; by default the `config` of the model.
         spec: the encoding of all layers, or its `repr`, in place of a config.
+        call: calls the model if it needs other arguments, with keywords of these names as far as it has them: `tokens`,
+            `positions` (None to leave them to the model) and `cache` (None, or what the last call returned).
     Returns:
         The result: `status`, `layers`, `remarks`; as a string, a report.
     Raises:
         TypeError: if the model is of no known framework.
         ValueError: if there is neither a config nor an encoding, or the model multiplies no queries and keys.
     """
-    adapter = _adapter(model)
+    adapter = _adapter(model, call)
     expected, remarks = _expected(model, config, spec)
     return _Run(adapter, expected, remarks, type(model).__name__).result()
 
 
-def _adapter(model: Any) -> ModelAdapter:
+def _adapter(model: Any, call: Callable[..., Any] | None) -> ModelAdapter:
     libraries = {base.__module__.partition(".")[0] for base in type(model).__mro__}
     library = next((one for one in EAGER if one in libraries), None)  # before torch, as Keras's layers may be of both
     if library is not None:
         from .eager import EagerModel
 
         module, cls = EAGER[library]
-        return EagerModel(model, getattr(import_module(f".{module}", __package__), cls)())
+        return EagerModel(model, getattr(import_module(f".{module}", __package__), cls)(), call)
     if "torch" in libraries:
         from .torch import TorchModel
 
-        return TorchModel(model)
+        return TorchModel(model, call)
     wanted = "a torch.nn.Module, mlx.nn.Module, flax.nnx.Module or keras.Layer"
     raise TypeError(f"`model` must be {wanted}, got {shown(model)}.")
 
@@ -203,7 +211,7 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - whatever the model raises
             self.remarks.append(f"not run: a token after a cache: {type(error).__name__}: {error}")
             return []
-        last = [[one._replace(k=one.k[..., -1:, :]) for one in run] for run in runs]
+        last = [[one._replace(k=one.k[..., : CACHE_LENGTH + 1, :][..., -1:, :]) for one in run] for run in runs]
         positions = np.full((self.num_axes, 1) if self.num_axes > 1 else 1, CACHE_LENGTH)
         return [self._by_module(AFTER_CACHE, positions, *last)[0]]
 

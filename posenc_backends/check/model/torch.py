@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from .likeness import axes_of_products
 from .protocol import Buffer, Call, Product
 
 MULTIPLY = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
@@ -32,13 +33,15 @@ class TorchModel:
 
     Args:
         model: the model, whose parameters are on one device.
+        call: how to call it; see `check_model`.
     """
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model: nn.Module = model
-        self.takes: set[str] = {*inspect.signature(model.forward).parameters}
-        #: the argument and the result of transformers from 5.24 on, and before
-        self.cache_name: str = "cache" if {"cache", "use_cache"} <= self.takes else "past_key_values"
+    def __init__(self, model: nn.Module, call: Callable[..., Any] | None = None) -> None:
+        self.model, self.call = model, call
+        self.takes: set[str] = {*inspect.signature(call or model.forward).parameters}
+        #: the argument and the result of `call`, of transformers from 5.24 on, and before
+        is_short = call is not None or {"cache", "use_cache"} <= self.takes
+        self.cache_name: str = "cache" if is_short else "past_key_values"
         weight = next(iter([*model.parameters(), *model.buffers()]), torch.zeros(1))
         self.device: torch.device = weight.device
         self.dtype: str = str(getattr(model, "dtype", weight.dtype)).removeprefix("torch.")
@@ -79,7 +82,7 @@ class TorchModel:
             result = self._call(call)
         if is_rotated:
             self.inputs = mode.inputs
-        return mode.products, getattr(result, self.cache_name, None)
+        return mode.products, getattr(result, self.cache_name, None) if self.call is None else result
 
     def _call(self, call: Call) -> Any:
         tokens = torch.from_numpy(call.tokens).to(self.device)
@@ -87,6 +90,9 @@ class TorchModel:
         if call.positions is not None:
             name = "position_ids" if "position_ids" in self.takes else "positions"
             arguments[name] = torch.from_numpy(call.positions).to(self.device)
+        if self.call is not None:
+            given = {"positions": None, "cache": call.cache} | arguments
+            return self.call(tokens=tokens, **{name: one for name, one in given.items() if name in self.takes})
         if "use_cache" in self.takes:
             arguments["use_cache"] = call.has_cache
         if call.cache is not None:
@@ -197,8 +203,9 @@ class _Products(TorchFunctionMode):
         elif func in ADD_PRODUCT:
             first, second = (args[i] if len(args) > i else kwargs[f"batch{i}"] for i in (1, 2))
             self._last = (first, second.mT, result)
-        elif func is torch.einsum and len(args) == 3 and args[1].ndim > 2 and args[1].shape[-1] == args[2].shape[-1]:
-            self._last = (args[1], args[2], result)
+        elif func is torch.einsum and len(args) == 3 and args[1].ndim > 2 and args[2].ndim > 2:
+            q, k = (args[1 + place].permute(axes) for place, axes in axes_of_products(args[0], args[1].ndim))
+            self._last = (q, k, result)
         elif func in SOFTMAX:
             self._add_last(args[0] if args else kwargs["input"])
         return result

@@ -1,150 +1,94 @@
-"""`check_model` on decoders of MLX: a right one conforms, and planted mistakes are named."""
+"""`check_model` on what only MLX has: its own rotation, positions of first tokens, and caches in MLX-LM's form."""
 
 import mlx.core as mx
 import pytest
 from mlx import nn
 
 from posenc_backends.check.model import check_model
-from posenc_backends.mlx import RotaryEmbedding
 from posenc_core import Rotary
 
 ROTARY = Rotary(head_dim=16, layout="half")
 
 
-class Fast(nn.Module):
-    """Rotates with MLX's own function, and counts positions from a start."""
-
-    def __init__(self, traditional=False, dims=16, base=1e4):
-        super().__init__()
-        self.options = {"traditional": traditional, "scale": 1.0, "base": base}
-        self.dims = dims
-
-    def __call__(self, x, at):
-        return mx.fast.rope(x, self.dims, offset=at, **self.options)
-
-
-class Table(nn.Module):
-    """Rotates with a table, or with cosine and sine where it has none."""
-
-    def __init__(self, length=None, first=0):
-        super().__init__()
-        self.first, self.cut = first, length
-        self._frequencies = 1e4 ** -(mx.arange(8) / 8)
-        if length is not None:
-            angles = mx.arange(length)[:, None] * self._frequencies
-            self._cosine, self._sine = mx.cos(angles), mx.sin(angles)
-
-    def __call__(self, x, at):
-        at = at + self.first
-        if self.cut is None:
-            angles = at[..., None].astype(mx.float32) * self._frequencies
-            cosine, sine = mx.cos(angles)[:, None], mx.sin(angles)[:, None]
-        else:
-            at = mx.minimum(at, self.cut - 1)
-            cosine, sine = self._cosine[at][:, None], self._sine[at][:, None]
-        a, b = mx.split(x, 2, axis=-1)
-        return mx.concatenate([a * cosine - b * sine, b * cosine + a * sine], axis=-1)
-
-
-class Ours(nn.Module):
-    """Rotates with our layer."""
-
-    def __init__(self, encoding):
-        super().__init__()
-        self.rotate = RotaryEmbedding(encoding)
-
-    def __call__(self, x, at):
-        return self.rotate(x, positions=at)
-
-
 class Attention(nn.Module):
-    def __init__(self, rotate):
-        super().__init__()
-        self.project, self.rotate = nn.Linear(32, 96), rotate
+    """Takes a start or a cache, as in MLX-LM."""
 
-    def __call__(self, x, at):
-        parts = mx.split(self.project(x).reshape(*x.shape[:2], 6, 16).swapaxes(1, 2), 3, axis=1)
-        q, k, v = (*(part if self.rotate is None else self.rotate(part, at) for part in parts[:2]), parts[2])
-        if isinstance(self.rotate, Table):
-            mixed = mx.softmax(q @ k.swapaxes(-1, -2) / 4, axis=-1) @ v
-        else:
-            mixed = mx.fast.scaled_dot_product_attention(q, k, v, scale=0.25)
+    def __init__(self, first=0, **options):
+        super().__init__()
+        self.project = nn.Linear(32, 96)
+        self.options = {"dims": 16, "traditional": False, "base": 1e4, "scale": 1.0} | options
+        self.first = first
+
+    def __call__(self, x, start, cache):
+        q, k, v = mx.split(self.project(x).reshape(*x.shape[:2], 6, 16).swapaxes(1, 2), 3, axis=1)
+        start = self.first + (start if cache is None else cache.offset)
+        q, k = (mx.fast.rope(one, offset=start, **self.options) for one in (q, k))
+        if cache is not None:
+            k, v = cache.update_and_fetch(k, v)
+        mixed = mx.fast.scaled_dot_product_attention(q, k, v, scale=0.25)
         return mixed.swapaxes(1, 2).flatten(-2)
 
 
 class Decoder(nn.Module):
-    """Two layers, which take positions."""
-
-    def __init__(self, *rotations):
+    def __init__(self, *layers):
         super().__init__()
         mx.random.seed(0)
-        self.embedding, self.layers = nn.Embedding(9, 32), [Attention(one) for one in rotations]
+        self.embedding, self.layers = nn.Embedding(9, 32), list(layers)
 
-    def decode(self, tokens, at):
+    def decode(self, tokens, start, cache):
         x = self.embedding(tokens)
-        for layer in self.layers:
-            x = x + layer(x, at)
+        for layer, one in zip(self.layers, cache or [None] * len(self.layers), strict=True):
+            x = x + layer(x, start, one)
         return x
-
-    def __call__(self, tokens, positions):
-        return self.decode(tokens, positions)
 
 
 class Starting(Decoder):
-    """Takes the position of the first token."""
-
     def __call__(self, tokens, start=0):
-        return self.decode(tokens, start)
+        return self.decode(tokens, start, None)
 
 
-class Counting(Decoder):
-    """Takes no positions."""
-
-    def __call__(self, tokens):
-        return self.decode(tokens, 0)
+class Caching(Decoder):
+    def __call__(self, inputs, cache=None):
+        return self.decode(inputs, 0, cache)
 
 
-@pytest.mark.parametrize(
-    ("model", "remark"),
-    [
-        (Decoder(Table(), Table()), "a token after a cache"),
-        (Decoder(Table(2**17), Table(2**17)), "a token after a cache"),
-        (Decoder(Ours(ROTARY), Ours(ROTARY)), "a token after a cache"),
-        (Starting(Fast(), Fast()), "a token after a cache"),
-        (Counting(Fast(), Fast()), "positions past 66"),
-    ],
-)
-def test_right_models_conform(model, remark):
-    before = mx.cos, mx.fast.rope, vars(Attention)["__call__"]
-    result = check_model(model, spec=ROTARY)
-    assert result.status == 0, result
-    assert [(one.module, one.number) for one in result.layers] == [("layers.0", 0), ("layers.1", 1)]
-    assert f"not run: {remark}" in str(result)
-    assert "not judged" not in str(result)
-    assert before == (mx.cos, mx.fast.rope, vars(Attention)["__call__"])
+class Kept:
+    """A cache that the model makes, whose keys have a fixed length."""
+
+    def __init__(self, forgets=False):
+        self.offset, self.length, self.forgets = 0, 0, forgets
+        self.arrays = [mx.zeros((1, 2, 8, 16)) for _ in range(2)]
+
+    def update_and_fetch(self, *arrays):
+        end = self.length + arrays[0].shape[2]
+        for kept, one in zip(self.arrays, arrays, strict=True):
+            kept[..., self.length : end, :] = one
+        self.length = end
+        self.offset = 0 if self.forgets else end
+        return tuple(one[..., :end, :] for one in self.arrays)
 
 
-CONFIG = {
-    "model_type": "smollm3", "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2,
-    "num_hidden_layers": 2, "rope_theta": 1e4, "no_rope_layers": [1, 0], "max_position_embeddings": 2048,
-}  # fmt: skip
+class Making(Caching):
+    def make_cache(self):
+        return [Kept() for _ in self.layers]
 
 
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        (Starting(Fast(), Fast(base=500.0)), "wrong base"),
-        (Starting(Fast(traditional=True), Fast(traditional=True)), "layout swapped"),
-        (Starting(Fast(dims=8), Fast(dims=8)), "wrong rotary_dim"),
-        (Decoder(Table(first=1), Table(first=1)), "positions off by one"),
-        (Decoder(Table(4096), Table(4096)), "positions clamped"),
-        (Decoder(Ours(Rotary(head_dim=16, layout="half", base=500.0)), Ours(ROTARY)), "wrong base"),
-    ],
-)
-def test_planted_mistakes_are_named(model, name):
-    assert check_model(model, spec=ROTARY).names == (name,)
+class Forgetting(Caching):
+    def make_cache(self):
+        return [Kept(forgets=True) for _ in self.layers]
 
 
-def test_a_layer_that_must_not_rotate():
-    assert check_model(Decoder(Table(), None), CONFIG).status == 0
-    assert check_model(Decoder(Table(), Table()), CONFIG).names == ("NoPE ignored",)
+@pytest.mark.parametrize("model", [Starting, Caching, Making])
+def test_each_layer_is_judged(model):
+    before = mx.fast.rope, mx.fast.scaled_dot_product_attention
+    layers = [{}, {"base": 500.0}, {"traditional": True}, {"dims": 8}, {"first": 1}]
+    result = check_model(model(*(Attention(**one) for one in layers)), spec=ROTARY)
+    names = [tuple(one.name for one in layer.mistakes) for layer in result.layers]
+    wanted = ["wrong base", "layout swapped", "wrong rotary_dim", "positions off by one"]
+    assert names == [(), *((one,) for one in wanted)]
+    assert ("after a cache of 5" in result.calls) == (model is not Starting)
+    assert before == (mx.fast.rope, mx.fast.scaled_dot_product_attention)
+
+
+def test_a_cache_that_is_forgotten():
+    assert check_model(Forgetting(Attention()), spec=ROTARY).names == ("positions ignored",)
