@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from .likeness import axes_of_products
+from .likeness import are_alike, are_tables, axes_of_products, have_lengths, identities, place_of_cosine
 from .protocol import Buffer, Call, Product
 
 MULTIPLY = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
@@ -25,7 +25,6 @@ AT_ZERO: dict[Any, Callable[[Tensor], Tensor]] = {  # functions of angles, where
     **dict.fromkeys((torch.sin, Tensor.sin), torch.zeros_like),
     torch.polar: lambda size: torch.complex(size, torch.zeros_like(size)),
 }
-SAME = 1e-5  # relative difference of rows that do not depend on positions
 
 
 class TorchModel:
@@ -133,8 +132,9 @@ class TorchModel:
         results = list(result) if isinstance(result, tuple | list) else [result]
         if not results or not all(isinstance(one, Tensor) and one.ndim > 1 and one.numel() for one in results):
             return None
-        if _are_tables(results):
-            self.has_sine_first |= _place_of_cosine(results) == 1
+        numbers = [_numpy(one) for one in results]
+        if are_tables(numbers):
+            self.has_sine_first |= place_of_cosine(numbers) == 1
             return lambda args, kwargs, now: _ones_and_zeros(now, int(self.reads_sine_first))
         tokens = [one for one in given if isinstance(one, Tensor) and one.is_floating_point()]
         inputs = [next((x for x in tokens if x.shape == one.shape), None) for one in results]
@@ -143,7 +143,7 @@ class TorchModel:
             for x, one in zip(inputs, results, strict=True)
         ):
             return None
-        if not all(_have_lengths(x, one) for x, one in zip(inputs, results, strict=True)):
+        if not all(have_lengths(_numpy(x), one) for x, one in zip(inputs, numbers, strict=True)):
             return None
 
         def unchanged(args: Any, kwargs: Any, now: Any) -> Any:
@@ -243,8 +243,9 @@ def _usual_token(config: Any) -> int:
     return next(token for token in range(3, 1000) if token not in special)
 
 
-def _numpy(x: Tensor) -> npt.NDArray[np.float64]:
-    return np.asarray(x.detach().cpu().double().numpy())
+def _numpy(x: Tensor) -> npt.NDArray[Any]:
+    """Return a tensor in float64 or complex128."""
+    return np.asarray(x.detach().cpu().to(torch.complex128 if x.is_complex() else torch.float64).numpy())
 
 
 def _reuse(now: Any, before: Any, sizes: tuple[int, int]) -> Any:
@@ -254,36 +255,7 @@ def _reuse(now: Any, before: Any, sizes: tuple[int, int]) -> Any:
 
 
 def _are_alike(x: Tensor, sizes: tuple[int, int]) -> bool:
-    """Return whether all tokens have the same numbers; `x` is `(rows, …, length, …)`."""
-    axes = [axis for axis, size in enumerate(x.shape) if axis and size == sizes[1]]
-    if x.shape[0] != sizes[0] or not axes:
-        return False
-    return bool((x - x[:1].narrow(axes[0], 0, 1)).abs().max() <= SAME * x.abs().max())
-
-
-def _have_lengths(x: Any, rotated: Tensor) -> bool:
-    """Return whether all rows of a result are longer than those that were given by the same factor."""
-    before, after = x.double().norm(dim=-1), rotated.double().norm(dim=-1)
-    factor = after.norm() / before.norm()
-    return bool((after - factor * before).abs().max() <= 2**-6 * after.max())
-
-
-def _are_tables(results: list[Tensor]) -> bool:
-    """Return whether tensors are cosine and sine of the same angles, or one is a complex number for each."""
-    if len(results) == 1 and results[0].is_complex():
-        squares = results[0].abs() ** 2
-    elif len(results) == 2 and results[0].shape == results[1].shape and all(x.is_floating_point() for x in results):
-        squares = results[0].double() ** 2 + results[1].double() ** 2
-    else:
-        return False
-    size = squares.mean()
-    return bool(size > 0 and (squares - size).abs().max() <= 2**-5 * size)
-
-
-def _place_of_cosine(results: list[Tensor]) -> int:
-    """Return which of two tables is the cosine: it is near 1 in the first row, of position 0."""
-    first = [one.reshape(-1, one.shape[-1])[0].double().norm() for one in results]
-    return int(len(first) > 1 and first[1] > first[0])
+    return are_alike(_numpy(x), sizes)
 
 
 def _ones_and_zeros(result: Any, cosine: int) -> Any:
@@ -295,18 +267,8 @@ def _ones_and_zeros(result: Any, cosine: int) -> Any:
 def _identities(model: nn.Module) -> Iterator[tuple[int, Tensor]]:
     """Yield the id of each table that a model holds, and a table of the same shape by which nothing rotates."""
     for module in model.modules():
-        held = [*module._buffers.values(), *vars(module).values()]
-        tables = [x for x in held if isinstance(x, Tensor) and x.ndim > 1 and x.numel() and not x.is_meta]
-        for number, one in enumerate(tables):
-            if one.is_complex() and _are_tables([one]):
-                yield id(one), torch.ones_like(one)
-            elif not one.is_floating_point():
-                continue
-            for other in tables[number + 1 :]:
-                if other.shape == one.shape and _are_tables([one, other]):
-                    at = _place_of_cosine([one, other])
-                    yield id(one), torch.full_like(one, float(at == 0))
-                    yield id(other), torch.full_like(other, float(at == 1))
-            if one.shape[-1] % 2 == 0 and _are_tables(list(one.chunk(2, dim=-1))):
-                halves = list(one.chunk(2, dim=-1))
-                yield id(one), torch.cat(_ones_and_zeros(tuple(halves), _place_of_cosine(halves)), dim=-1)
+        held = [x for x in (*module._buffers.values(), *vars(module).values()) if isinstance(x, Tensor)]
+        floats = [x for x in held if x.is_complex() or x.is_floating_point()]
+        tables = [x for x in floats if x.ndim > 1 and x.numel() and not x.is_meta]
+        for place, ones in identities([_numpy(x) for x in tables]).items():
+            yield id(tables[place]), torch.from_numpy(ones).to(tables[place])
