@@ -179,7 +179,7 @@ def _tile(program, q_heads, k_heads, tokens, BOTH: tl.constexpr, HAS_BATCH: tl.c
     Programs behind each other have memory side by side: further heads of the same tokens, or `BY_HEAD` further tokens.
     Rows behind the last token have its number, so that they read memory that is there.
     """
-    parts: tl.constexpr = tl.cdiv(PAIRS, COLUMNS)
+    parts: tl.constexpr = (PAIRS + COLUMNS - 1) // COLUMNS
     q_tiles, k_tiles = _tiles(q_heads, HEADS * REPEATS), _tiles(k_heads, HEADS * REPEATS) if BOTH else 0
     token_tiles, head_tiles = _tiles(tl.cast(tokens, tl.uint32) * (HEADS * parts), ROWS), q_tiles + k_tiles
     inner, outer = token_tiles if BY_HEAD else head_tiles, head_tiles if BY_HEAD else token_tiles
