@@ -46,8 +46,9 @@ def mistakes_of_threads(checked: CheckedFunction, end: int) -> tuple[list[FoundM
     """
     if checked.framework.name in NO_THREADS:
         return [], NO_THREADS[checked.framework.name]
-    second = min(17, end - 13)  # lengths of earlier calls, for which some frameworks have compiled their operators
-    places = ((3, 13), (min(200, end - second), second))
+    first = min(13, end)
+    second = max(min(17, end - 13), 1)  # lengths of earlier calls, for which some frameworks have compiled operators
+    places = ((min(3, end - first), first), (min(200, end - second), second))
     calls = [checked.caller.consecutive("two threads", first, length) for first, length in places]
     failures: list[TestCall] = []
     together = threading.Barrier(len(calls))  # on a busy machine one thread might end before the other begins
@@ -129,7 +130,8 @@ def mistakes_of_compiling(checked: CheckedFunction, end: int) -> tuple[list[Foun
         program = compiled(checked.function, checked.framework)
         if program is None:
             return [], NOT_COMPILED.get(checked.framework.name)
-        for first, length in COMPILED:
+        few = (0, end)  # of a small window
+        for first, length in (few,) if end < sum(COMPILED[0]) else COMPILED:
             if first + length > end:
                 break
             test_call = checked.caller.consecutive("compiled", first, length)

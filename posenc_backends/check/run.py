@@ -44,11 +44,11 @@ from .sample_calls import (
     random_calls,
 )
 from .session import Session
-from .signatures import signature_of
+from .signatures import Bias, signature_of
 
 DEFAULT = Rotary(head_dim=64, layout="half")
 FEW_SHAPES = 3  # of random calls in frameworks that compile for each shape
-MIN_POSITIONS = 20  # that test calls need
+MIN_POSITIONS, MIN_OF_BIAS = 20, 4  # that test calls need
 MOST_HYPOTHESES = 10_000  # for the names of mistakes; usually 2,000 to 7,000 are all, and take some 10 to 30 seconds
 
 
@@ -125,7 +125,7 @@ def check(  # noqa: PLR0913 - all that a check depends on
         encoding, weights = _with_learned_frequencies(encoding, weights["alpha"]), {}
         signature = replace(signature, encoding=encoding)
     caller = Caller(encoding, signature, weights, normalization)
-    end = _first_untested_position(encoding, longest)
+    end = _first_untested_position(encoding, longest, MIN_OF_BIAS if isinstance(signature, Bias) else MIN_POSITIONS)
     checked, failure = _with_framework(function, caller, framework, end)
     chosen = checked.framework
     optional, takes = HALVES if takes is None else (), _checked_takes(chosen, takes)
@@ -208,12 +208,12 @@ def _with_learned_frequencies(encoding: Any, alpha: Float64s) -> Any:
     )
 
 
-def _first_untested_position(encoding: Encoding, longest: int | None) -> int:
+def _first_untested_position(encoding: Encoding, longest: int | None, fewest: int) -> int:
     if longest is not None:
-        longest = check_integer("longest", longest, minimum=MIN_POSITIONS, maximum=LIMIT_OF_POSITIONS)
+        longest = check_integer("longest", longest, minimum=fewest, maximum=LIMIT_OF_POSITIONS)
     end = min(longest or MAX_POSITION, encoding.max_seq_len or LIMIT_OF_POSITIONS, encoding.limit)
-    if end < MIN_POSITIONS:
-        raise ValueError(f"`spec` must have at least {MIN_POSITIONS} positions, got {end} of {shown(encoding)}.")
+    if end < fewest:
+        raise ValueError(f"`spec` must have at least {fewest} positions, got {end} of {shown(encoding)}.")
     return end
 
 

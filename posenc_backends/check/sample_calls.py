@@ -263,13 +263,14 @@ def _pair_calls(caller: Caller, end: int, dtypes: tuple[str, ...], optional: tup
     if isinstance(caller.encoding, RemappedRotary):
         edges = _edges(caller.encoding, end)
         yield caller.call("at the edges", "float32", np.r_[edges, edges], len(edges))
+    near, last = range(min(17, end)), max(end - 5, 0)
     for name, queries, keys in (
-        ("near", range(17), range(17)),
+        ("near", near, near),
         ("the last of many", range(20, 23), range(23)),
         ("one token", range(23, 24), range(24)),
-        ("far", range(end - 5, end), range(end - 13, end)),
-        ("far apart", range(end - 5, end), range(5)),
-        ("near again", range(17), range(17)),
+        ("far", range(last, end), range(max(end - 13, 0), end)),
+        ("far apart", range(last, end), range(end - last)),
+        ("near again", near, near),
     ):
         if max(queries[-1], keys[-1]) < end:
             yield caller.call(name, "float32", np.r_[queries, keys], len(queries))

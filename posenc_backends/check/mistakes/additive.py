@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from posenc_core.encodings import Additive, GridSinusoidal, Learned, Sinusoidal, Timestep
+from posenc_core.encodings import Additive, GridSinusoidal, Sinusoidal, Timestep
 from posenc_core.encodings.additive.grid_sinusoidal import GridConvention
 from posenc_core.encodings.additive.sinusoidal import CONVENTIONS
 
@@ -21,16 +21,12 @@ def additive_mistakes(encoding: Additive) -> Iterator[Mistake]:
     """Yield the mistakes in tables of this encoding, and in how they are added."""
     yield from own_mistakes(encoding)
     yield from _base_mistakes(encoding)
+    for step, words in ((2, "larger"), (-2, "smaller")) if encoding.num_axes == 1 else ():
+        description = f"rows are those of positions {words} by 2, as with rows for padding"
+        yield Mistake("wrong offset", description, with_positions(partial(np.add, step)))
     if (encoding.angular_frequencies() != 0).any():
         yield Mistake("sign flipped", "sines have the opposite sign", with_positions(np.negative))
     yield from _mistakes_of_adding(encoding)
-
-
-@own_mistakes.register
-def _learned_mistakes(encoding: Learned) -> Iterator[Mistake]:
-    for step, words in ((2, "larger"), (-2, "smaller")):
-        description = f"rows are those of positions {words} by 2, as with rows for padding"
-        yield Mistake("wrong offset", description, with_positions(partial(np.add, step)))
 
 
 @own_mistakes.register

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posenc_core.attention.bias import SIDES, SLOPE_ORDERS
-from posenc_core.encodings import Alibi, Encoding, T5Bias
+from posenc_core.encodings import Alibi, Encoding, SwinBias, SwinV2Bias, T5Bias
 
 from ..candidates import Candidate, Tables
 from .base import Mistake, own_mistakes, reverse_heads, round_tables, with_fields, with_positions, with_tables
@@ -50,6 +50,17 @@ def _alibi_mistakes(encoding: Alibi) -> Iterator[Mistake]:
     yield Mistake("max_bias ignored", "the slope of the last head is 2 ** -8", with_fields(max_bias=8))
     for sides in SIDES:
         yield Mistake("side swapped", f"the sides are {sides!r}", with_fields(sides=sides))
+
+
+@own_mistakes.register
+def _swin_mistakes(encoding: SwinBias | SwinV2Bias) -> Iterator[Mistake]:
+    description = "offsets are query minus key, not key minus query"
+    reverse = with_positions(lambda at: encoding.limit - 1 - at)  # the token on the other side of the window
+    yield Mistake("sign of offsets flipped", description, reverse)
+    rows, columns = encoding.window
+    if rows == columns:
+        swap = with_positions(lambda at: at % rows * rows + at // rows)
+        yield Mistake("axes swapped", "rows and columns of the window are exchanged", swap)
 
 
 def mistakes_of_two_positions() -> Iterator[Mistake]:
