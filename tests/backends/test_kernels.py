@@ -141,6 +141,17 @@ def test_large_results_are_asked_for_in_huge_pages():
     np.testing.assert_array_equal(result, plainly(rotate, x, cos, sin, layout="half"))
 
 
+@pytest.mark.parametrize("length", [1, 33, 8203])
+def test_nothing_is_written_past_the_last_token(length):
+    """A call is cut into blocks of 8,192 tokens for rows of this width, the last of which is shorter."""
+    (cos, sin), x, place = tokens(2, length, 32), tokens(2, length, 64), np.full((3, length, 64), 7, np.float32)
+    strided = [(array.shape, contiguous(array.shape)) for array in (x, cos, sin)]
+    plans = plans_of(("float32", strided[0]), None, None, *strided[1:], HALF)
+    library.run(plans, (x.ctypes.data, place.ctypes.data), cos.ctypes.data, sin.ctypes.data, lambda: 1)
+    np.testing.assert_array_equal(place[:2], plainly(rotate, x, cos, sin, layout="half"))
+    assert (place[2] == 7).all()
+
+
 def flags_of_memory(address):
     """Return the flags of the memory mapping that contains this address."""
     within = False
