@@ -84,3 +84,12 @@ def test_each_promise_of_the_page_on_trust_names_its_tests():
         files = re.findall(r"`(tests/[\w/]+\.py)`", row.split(" | ")[-1])
         assert files, row
         assert all("\ndef test_" in text_of(DOCS.parent / file) for file in files), row
+
+
+def test_the_pages_stay_short():
+    """Words of all pages and the README, code included, as `wc -w` counts them; what docstrings add is not counted."""
+    pages = [path for path in DOCS.rglob("*.md") if not {"_build", "_drawn"} & {*path.parts}]
+    assert len(pages) > 90
+    assert (
+        sum(len(path.read_text(encoding="utf-8").split()) for path in (*pages, DOCS.with_name("README.md"))) <= 95_000
+    )
