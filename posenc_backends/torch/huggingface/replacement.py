@@ -213,7 +213,12 @@ def _understood(
     """
     names = inspect.signature(module.forward).parameters
     if not hasattr(module, "config") or "position_ids" not in names:
-        raise table_forms.UnknownModuleError(f"its `forward` takes no positions, but {', '.join(names)}")
+        lacks = (
+            "it has no config"
+            if "position_ids" in names
+            else f"its `forward` takes no positions, but {', '.join(names)}"
+        )
+        raise table_forms.UnknownModuleError(lacks)
     candidates, current = table_forms.encodings_of(module), table_forms.rebuild(module)
     found = {
         table_forms.form_of_module(current, layer_type, one.num_axes)
