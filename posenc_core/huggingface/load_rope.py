@@ -88,8 +88,9 @@ def load_rope(
             or text.
         layer_type: the layers to load, such as `"full_attention"`, if not all layers are alike; see `layer_types`.
         layout: the channels that form a pair: `"interleaved"`, `"half"` or `"interleaved_to_half"`. Configs do not
-            contain it: by default it is that of the `model_type`, or `"half"`, as in most models. Without
-            it, an unknown `model_type` causes a warning.
+            contain it: by default it is that of the weights of the `model_type` as transformers loads them, or
+            `"half"`, as in most models. Without it, a warning names an unknown `model_type`, and models whose files
+            have another layout than the loaded weights.
         part: the part of a multimodal model: `"vision"`, `"audio"` or another nested config by its name, with or
             without `_config` at its end, or by its path, such as `"thinker_config.vision_config"`; or `"indexer"`. The
             default is the attention of the text model.
@@ -118,8 +119,10 @@ def load_rope(
     content = contents(config)
     if part == INDEXER:
         return _load_indexer(find_text(content), layer_type, layout)
+    whole = content
     if part is not None:
         content = find_known_part(content, part)
+    _warn_of_permuted(whole, content, layout)
     name = content.get("model_type")
     if isinstance(name, str):
         if name in TOWERS:
@@ -135,6 +138,17 @@ def load_rope(
     if sentence := find_note(text_config, rotary):
         warn(f"`model_type` {shown(model_type(text_config))} does more than this encoding says: {sentence}")
     return rotary
+
+
+def _warn_of_permuted(whole: Mapping[str, Any], config: Mapping[str, Any], layout: Layout | None) -> None:
+    """Warn that the layout, if it is not given, is that of loaded weights where the file has neighbouring pairs."""
+    tower, model = TOWERS.get(str(config.get("model_type"))), find_model(config)
+    permuted = tower.permuted or find_model(whole).permuted == "vision" if tower else model.permuted == "text"
+    if permuted and layout is None:
+        warn(
+            "`layout` 'half' is that of the weights as transformers loads them; in the file, neighbouring channels "
+            "form a pair: pass `layout='interleaved'` for weights that are read from it."
+        )
 
 
 def find_known_part(content: dict[str, Any], part: str) -> dict[str, Any]:
@@ -187,9 +201,13 @@ def load_text(
         _warn_of_unread(config, given, parameters, model)
     warn_of_quirks(config, given, parameters, layer_type, rotary)
     if rotary is not None and layout is None and name and name not in MODELS:
+        axes = getattr(rotary, "num_axes", 1)
+        said = (
+            "one axis" if axes == 1 else f"{axes} axes, their arrangement {shown(getattr(rotary, 'arrangement', ''))},"
+        )
         warn(
-            f"`model_type` {shown(name)} is unknown: one axis and `layout` {shown(rotary.layout)} are assumed; "
-            "pass `layout` to confirm."
+            f"`model_type` {shown(name)} is unknown: {said} and `layout` {shown(rotary.layout)} are "
+            "assumed; pass `layout` to confirm."
         )
     return add_chunks(rotary, config) if rotary is not None and config.get(CHUNKS) else rotary
 

@@ -99,10 +99,12 @@ def main() -> None:
         if name in arguments.names or not arguments.names:
             clone = arguments.clones.absolute() / project.repository.partition("/")[2]
             found = tried(name, project, clone)
-            unexplained = found.pop("unexplained")
+            unexplained, uncollected = found.pop("unexplained"), found.pop("uncollected")
             print(f"{name}: {found['passed']} passed, {len(found['failed'])} failed, others: {found['others']}")
             for test, said in unexplained.items():
                 print(f"  no reason for {test}: {said}")
+            for file, said in uncollected.items():
+                print(f"  cannot import {file}: {said}")
             if unexplained or not found["passed"]:
                 wrong.append(name)
             else:
@@ -126,7 +128,7 @@ def tried(name: str, project: Project, clone: Path) -> dict[str, Any]:
         "replaced": project.replaced,
     }
     plain, shimmed = (run_tests(name, project, clone, shim=shim) for shim in (False, True))
-    return about | compare(plain, shimmed, project.failures)
+    return about | compare(plain, shimmed, project.failures) | {"uncollected": plain["uncollected"]}
 
 
 if __name__ == "__main__":

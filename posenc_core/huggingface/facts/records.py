@@ -229,6 +229,8 @@ class Model(NamedTuple):
         prompt: how the positions of images and videos are counted; None if it is not known.
         query_factor: the factor of queries.
         indexer: the RoPE of the indexer of sparse attention.
+        permuted: the part, if any, whose weights transformers permutes while it loads them: the file has pairs of
+            neighbouring channels, the loaded model those of `layout`.
         squares_factor: whether the softmax scale is multiplied by the square of YaRN's factor (`yarn_apply_mscale`).
         note: another use of positions.
         quirks: what transformers reads otherwise.
@@ -263,6 +265,7 @@ class Model(NamedTuple):
     prompt: Prompt | None = None
     query_factor: QueryFactor | None = None
     indexer: Indexer | None = None
+    permuted: Literal["text", "vision"] | None = None
     squares_factor: bool = False
     note: Note | None = None
     quirks: Quirks = Quirks()

@@ -34,6 +34,7 @@ class Tower(NamedTuple):
         whole: whether `grid_thw` counts blocks, not patches.
         frames: whether a grid may have more than one frame.
         scaled: whether some layers have windows, and others scale their positions to the span of a window.
+        permuted: whether transformers permutes the weights while it loads them, as in `Model`.
         note: a rotation of the tower that the encoding is not.
     """
 
@@ -58,6 +59,7 @@ class Tower(NamedTuple):
     whole: bool = False
     frames: bool = True
     scaled: bool = False
+    permuted: bool = False
     note: str | None = None
 
     def fill_in(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +119,7 @@ _TABLE = {
     "glm4v_moe_vision glm4v_vision": _blocks(1536, 12, 14),
     "glm5_next_vision glm_ocr_vision": _blocks(1024, 16, 14),
     "inkling2_vision": _blocks(1024, 16, 20, layout="interleaved", axes="wh", start=1, prefix=1, whole=True),
-    "kimi_k25_vision": _tower(1152, 16, 14, arrangement="alternating", axes="wh"),
+    "kimi_k25_vision": _tower(1152, 16, 14, arrangement="alternating", axes="wh", permuted=True),
     "lfm3_vl_vision": _blocks(1024, 16, 16, base=1_000_000),
     "llama4_vision_model": _tower(768, 16, 14, layout="interleaved", axes="wh", start=1, suffix=1, frames=False),
     "minimax_m3_vl_vision": _blocks(1280, 16, 14, axes="thw"),
@@ -132,7 +134,7 @@ _TABLE = {
         1024, 16, 14, layout="interleaved", axes="wh", frames=False, scaled=True, more={"window_size": 24}
     ),
     "sapiens2": _normalized(1024, 16, 8),
-    "step3p5_vision": _tower(1536, 16, 14, axes="wh", frames=False),
+    "step3p5_vision": _tower(1536, 16, 14, axes="wh", frames=False, permuted=True),
     "video_llama_3_vision": _tower(768, 12, 16, merge="merge_sizes"),
 }
 TOWERS = by_model_type(_TABLE)
