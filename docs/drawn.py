@@ -12,6 +12,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib import style
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.figure import Figure
 
 from posenc_core.analysis.plots import STYLE
@@ -20,6 +21,11 @@ RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 FOLDER = Path(__file__).parent / "_drawn"
 LABELS = Path(__file__).parent / "locale" / "zh_CN" / "LC_MESSAGES" / "figures.po"
 COLORS = mpl.rc_params_from_file(STYLE, use_default_template=False)["axes.prop_cycle"].by_key()["color"]
+# Maps of colours whose zero is the paper, light or dark: of shares, and of signed numbers.
+SHARES = LinearSegmentedColormap.from_list("shares", [to_rgba(COLORS[0], 0.04), to_rgba(COLORS[0])])
+SIGNED = LinearSegmentedColormap.from_list(
+    "signed", [COLORS[1], to_rgba(COLORS[1], 0), to_rgba(COLORS[0], 0), COLORS[0]]
+)
 NAMES = {"numpy": "NumPy", "torch": "PyTorch", "paddle": "Paddle", "mxnet": "MXNet", "jax": "JAX", "mlx": "MLX"}
 SHADES = {"light": "#222222", "dark": "#dddddd"}
 FAMILIES = ("DejaVu Sans", "PingFang SC", "Noto Sans CJK SC", "Source Han Sans SC", "Microsoft YaHei")

@@ -7,14 +7,15 @@ from sphinx.directives.patches import Figure
 class Drawn(Figure):
     """A picture of `docs/_drawn` in its two forms, of which one is seen.
 
-    On the page of its name it is a numbered figure, to which `{numref}` can lead. Other pages show it without a number.
+    On the page of its name in the tutorial it is a numbered figure, to which `{numref}` can lead. Other pages show it
+    without a number.
     """
 
     def run(self) -> list[Node]:
         """Return a figure with two images and a caption."""
         (name,) = self.arguments
-        page = self.state.document.settings.env.docname.rpartition("/")[2]
-        has_number = name.startswith(f"{page}-")
+        folder, _, page = self.state.document.settings.env.docname.rpartition("/")
+        has_number = folder == "tutorial" and name.startswith(f"{page}-")
         if has_number:
             self.options["name"] = name
         self.arguments = [f"/_drawn/{name}-light.svg"]

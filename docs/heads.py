@@ -61,7 +61,7 @@ def lead_to_notebooks(app: Sphinx, page: str, template: str, context: dict[str, 
     links = " · ".join(
         f'<a href="../notebooks/{name}-{key}.ipynb" download>{title}</a>' for key, title in FRAMEWORKS.items()
     )
-    address = f"http://127.0.0.1:8050/?{escape(VIEWS[name])}"
+    address = f"http://127.0.0.1:8050/{'zh/' if app.tags.has('translated') else ''}?{escape(VIEWS[name])}"
     command = "<code>posenc explore</code>"
     words = explorer.format(command=command, link=f'<a href="{address}" rel="nofollow">{view}</a>')
     context["body"] = (

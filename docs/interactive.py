@@ -35,6 +35,7 @@ SLIDERS = {
         Slider("length", 8, 20, 1, 12),  # powers of two
         Slider("dim", 16, 256, 2, 64),
     ),
+    "decoding": (Slider("prompt", 1, 6, 1, 4), Slider("step", 0, 6, 1, 2)),
 }
 ENGLISH = {
     "clock": Words(
@@ -53,6 +54,14 @@ ENGLISH = {
         "Base {base}: wavelengths from {shortest} to {longest} positions. "
         "Within {length} positions, {whole} of {pairs} pairs make a full turn; the others see a part of their circle.",
         ("base", "context length", "channels of the head"),
+    ),
+    "decoding": Words(
+        "Decoding with a KV cache: keys and values above, below them a row of weights for each query",
+        "Call {call}, start={start}. New tokens: {count}, whose queries, keys and values are computed (orange); "
+        "{cached} keys and values come from the cache (teal). The query at position {query} sees {seen} keys; the "
+        "weight of its own is {weight}. After this call, {computed} keys have been computed; without a cache, {again} "
+        "would have been.",
+        ("tokens of the prompt", "tokens written after it"),
     ),
 }
 CHINESE = {
@@ -73,12 +82,20 @@ CHINESE = {
         "在 {length} 个位置以内，{pairs} 对中有 {whole} 对转满一圈；其余各对只经过圆周的一部分。",
         ("底数", "上下文长度", "头的维数"),
     ),
+    "decoding": Words(
+        "带 KV 缓存的解码：上方是键和值，下方每行是一个查询的权重",
+        "第 {call} 次调用，start={start}：计算 {count} 个新词元的查询、键和值（橙色），"
+        "{cached} 个键和值取自缓存（蓝绿色）。"
+        "位置 {query} 的查询看到 {seen} 个键；它自己那个键的权重为 {weight}。"
+        "到这次调用为止共计算了 {computed} 个键；若没有缓存，则要计算 {again} 个。",
+        ("提示的词元数", "之后写出的词元数"),
+    ),
 }
 WITHOUT = {False: "This figure has sliders, which need JavaScript.", True: "此图带有滑块，需要启用 JavaScript。"}
 
 
 class Interactive(SphinxDirective):
-    """A figure with sliders: `clock`, `product` or `wavelengths`."""
+    """A figure with sliders, named in `SLIDERS`."""
 
     required_arguments = 1
 

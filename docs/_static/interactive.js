@@ -7,6 +7,8 @@ const grouped = (x) => Math.round(x).toLocaleString("en");
 const nice = (x) => (x < 100 ? x.toFixed(2) : grouped(x));
 const line = (kind, x1, y1, x2, y2) => `<line class="${kind}" x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}"/>`;
 const dot = (kind, x, y, r = 4) => `<circle class="${kind}" cx="${x}" cy="${y}" r="${r}"/>`;
+const box = (kind, x, y, width, height, opacity = 1) =>
+  `<rect class="${kind}" x="${x}" y="${y}" width="${width}" height="${height}" opacity="${opacity}"/>`;
 const label = (text, x, y, anchor = "middle") => `<text x="${x}" y="${y}" text-anchor="${anchor}">${text}</text>`;
 
 // Each takes the values of its sliders, and returns the drawing, the numbers of its sentence, and what sliders show.
@@ -57,6 +59,39 @@ const FIGURES = {
         whole: waves.filter((wave) => wave <= length).length, pairs: dim / 2,
       },
       values: { base: grouped(base), length: grouped(length) },
+    };
+  },
+
+  decoding({ prompt, step }) {
+    const length = prompt + step;
+    const start = step ? length - 1 : 0;
+    const score = (offset) => (2 * frequencies(64, 10000).reduce((sum, w) => sum + Math.cos(w * offset), 0)) / 8;
+    const weights = (query) => {
+      const powers = Array.from({ length: query + 1 }, (_, key) => Math.exp(score(query - key) - score(0)));
+      return powers.map((power) => power / powers.reduce((sum, each) => sum + each, 0));
+    };
+    const all = Array.from({ length: 12 }, (_, position) => position);
+    const [x, y] = [(key) => 90 + 40 * key, (query) => 62 + 14.5 * query];
+    const keys = all.map((key) => {
+      const kind = key < start ? "seen" : key < length ? "dot" : "line";
+      return label(key, x(key) + 18, 18) + box(kind, x(key), 26, 36, 13) + box(kind, x(key), 41, 36, 13);
+    });
+    const rows = all.slice(0, length).map((query) => {
+      const [of, own] = [weights(query), weights(query).at(-1)];
+      const cells = of.map((weight, key) =>
+        query < start
+          ? box("line", x(key), y(query), 36, 12, 0.5)
+          : box("dot", x(key), y(query), 36, 12, 0.1 + (0.9 * weight) / own),
+      );
+      return (query === length - 1 ? label(`q ${query}`, 82, y(query) + 12, "end") : "") + cells.join("");
+    });
+    return {
+      svg: label("k, v", 82, 46, "end") + keys.join("") + rows.join(""),
+      says: {
+        call: step + 1, start, count: length - start, cached: start, query: length - 1, seen: length,
+        weight: shown(weights(length - 1).at(-1)), computed: length,
+        again: ((prompt + length) * (step + 1)) / 2,
+      },
     };
   },
 };

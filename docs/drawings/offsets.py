@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from drawn import COLORS
+from drawn import COLORS, SIGNED
 from matplotlib.figure import Figure
 
 from posenc_core import Rotary, Sinusoidal
@@ -25,7 +25,7 @@ def onward(figure: Figure) -> None:
     matrix = np.zeros((32, 32))
     even, odd = np.arange(0, 32, 2), np.arange(1, 32, 2)
     matrix[even, even], matrix[even, odd], matrix[odd, even], matrix[odd, odd] = cos[0], sin[0], -sin[0], cos[0]
-    figure.colorbar(heat.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1), ax=heat, ticks=[-1, 0, 1], shrink=0.8)
+    figure.colorbar(heat.imshow(matrix, cmap=SIGNED, vmin=-1, vmax=1), ax=heat, ticks=[-1, 0, 1], shrink=0.8)
     encoding = Sinusoidal(dim=32)
     rows, rates = encoding.table([0, 5]), encoding.angular_frequencies()
     round_about = np.linspace(0, 2 * np.pi, 100)

@@ -1,10 +1,15 @@
 """The parts of the Transformer, and what goes from one to the next."""
 
-from drawn import COLORS, ink
+import json
+from pathlib import Path
+
+import numpy as np
+from drawn import COLORS, SHARES, ink
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+RESULTS = Path(__file__).parents[2] / "experiments" / "results" / "dates.json"
 LEFT, RIGHT = 1.9, 7.5
 BLUE, ORANGE, GREEN, PURPLE = COLORS[:4]
 FRAME = {"fc": "none", "ec": "gray", "lw": 0.6}
@@ -47,6 +52,29 @@ def parts(figure: Figure) -> None:
     panel.text(LEFT, above + 0.1, "keys and values of the question", ha="center", va="bottom", fontsize=8)
     panel.set(xlim=(-0.5, 10.6), ylim=(0.2, top + 1.3))
     panel.axis("off")
+
+
+def attention(figure: Figure) -> None:
+    """Cross-attention of the last block of a model that `posenc train dates` has trained: each line is a token of the
+    answer, 2026-11-21, and its weights are those of the characters of the question.
+
+    Four heads, each a table of ten lines and twenty-five columns, pale but for a few dark cells in each line.
+
+    For the digits of the year, the heads look at the end of the question; for those of the day at "21", at its
+    beginning; for those of the month at the N and the v of November.
+    """
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    figure.set_size_inches(7.5, 4.2)
+    panels = figure.subplots(2, 2, sharex=True, sharey=True).ravel()
+    for head, (panel, weights) in enumerate(zip(panels, np.array(found["attention"]), strict=True), 1):
+        image = panel.imshow(weights, cmap=SHARES, vmin=0, vmax=1, aspect="auto")
+        panel.set_xticks(range(weights.shape[1]), found["question"].replace(" ", "␣"), fontsize=7)
+        panel.set_yticks(range(len(weights)), found["answer"], fontsize=7)
+        panel.tick_params(length=0, labelbottom=True)
+        panel.set_title(f"head {head}")
+    figure.supxlabel("question", fontsize=9)
+    figure.supylabel("answer", fontsize=9)
+    figure.colorbar(image, ax=panels, label="weight", fraction=0.03)
 
 
 def _draw_part(panel: Axes, x: float, y: float, name: str, color: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from drawn import COLORS
+from drawn import COLORS, SIGNED
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -76,7 +76,7 @@ def table(figure: Figure) -> None:
     figure.set_size_inches(7, 3)
     heat, curves = figure.subplots(1, 2, width_ratios=(2, 3))
     rows = Sinusoidal(dim=32).table(np.arange(60))
-    figure.colorbar(heat.imshow(rows, aspect="auto", cmap="RdBu"), ax=heat, ticks=[-1, 0, 1])
+    figure.colorbar(heat.imshow(rows, aspect="auto", cmap=SIGNED), ax=heat, ticks=[-1, 0, 1])
     heat.set(xlabel="column", ylabel="position")
     for column, color in zip(range(6, 10), COLORS, strict=False):
         curves.plot(rows[:, column], color=color, lw=1.2, ls="-" if column % 2 == 0 else "--", label=f"column {column}")

@@ -1,12 +1,12 @@
 """The explorer in a browser: pictures, numbers and URL follow the controls."""
 
 import json
+import re
 from contextlib import contextmanager
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-from posenc_backends.cli.explorer.catalogue import KINDS, SCALINGS
 from posenc_backends.cli.explorer.links import controls_of
 
 # The numbers of every visible plot, and the text below it.
@@ -21,19 +21,6 @@ AT_REST = """() => {
   const found = document.querySelector("#code:not(:empty), #message:not(:empty)");
   return found && Object.values(waiting).every(each => !each.length) && !document.querySelector(".dash-graph--pending");
 }"""
-SWEPT = [
-    "?encoding=Rotary&head_dim=64&rotary_dim=32&scaling=Llama3&scaling.original_max_position_embeddings=256&length=64",
-    "?encoding=AxialRotary&side=6&cell=3",
-    "?encoding=Sinusoidal&dim=16&length=64&with.encoding=Alibi&with.num_heads=4",
-]
-ONE_TABLE = {
-    "layout",
-    "placement",
-    "precision",
-    "direction",
-    "with.sides",
-    "slopes",
-}  # the numbers of a table hardly depend on these
 
 
 def settle(page):
@@ -77,6 +64,9 @@ def chips(page, name):
 
 
 def choose(page, kind, name="encoding"):
+    chips(page, name).evaluate(
+        "chips => { chips.closest('details').open = true; }" if "encoding" in name else "() => {}"
+    )
     chips(page, name).get_by_role("radio", name=kind, exact=True).check(force=True)
 
 
@@ -92,41 +82,21 @@ def choosing(page, name):
     assert after[0][name] != before[0].get(name), name
     if not name.startswith("with.") and name not in ("length", "side", "pair", "head", "cell", "position"):
         assert after[1] != before[1], name
-    if name not in ONE_TABLE:
-        pictures = [title for title, (_, numbers) in after[2].items() if numbers != before[2].get(title, ("", ""))[1]]
-        words = [title for title, (text, _) in after[2].items() if text != before[2].get(title, ("", ""))[0]]
-        assert pictures, name
-        assert words, name
+    pictures = [title for title, (_, numbers) in after[2].items() if numbers != before[2].get(title, ("", ""))[1]]
+    words = [title for title, (text, _) in after[2].items() if text != before[2].get(title, ("", ""))[0]]
+    assert pictures, name
+    assert words, name
 
 
-@pytest.mark.parametrize("address", SWEPT, ids=["Rotary", "AxialRotary", "two"])
-def test_pictures_numbers_and_address_follow_every_control(opened, explorer, address):
-    page = start(opened, explorer + address)
-    found = names(page)
-    assert len(found["slider"]) >= 2
-    for name in found["slider"]:
+def test_pictures_numbers_and_address_follow_the_controls(opened, explorer):
+    """Controls of each kind, in each region of the panel; test_answers.py goes over all of them without a browser."""
+    page = start(opened, f"{explorer}?encoding=Integer&dim=12&length=48")
+    for name, kind in (("encoding", "Alibi"), ("encoding", "Rotary"), ("scaling", "YaRN"), ("with.encoding", "XPos")):
+        with choosing(page, name):
+            choose(page, kind, name)
+    for name in ("head_dim", "scaling.factor", "with.head_dim", "pair"):
         with choosing(page, name):
             slider(page, name).press("ArrowRight")
-    for name in found["words"]:
-        if name.removeprefix("with.") not in ("encoding", "scaling", "arrangement", "series"):  # which fit few sizes
-            with choosing(page, name):
-                chips(page, name).locator("input:not(:checked)").first.check()
-
-
-def test_every_encoding_and_every_scaling_is_drawn(opened, explorer):
-    page = start(opened, f"{explorer}?encoding=Integer&dim=12&length=48")
-    for group in ("encoding", "scaling"):
-        radios = chips(page, group).locator("input:enabled")
-        count = radios.count()
-        assert count == {"encoding": len(KINDS), "scaling": 1 + len(SCALINGS)}[group]
-        for place in range(count - 1, -1, -1):
-            chosen = radios.nth(place)
-            if not chosen.is_checked():
-                with choosing(page, group):
-                    chosen.check()
-        if group == "encoding":
-            with choosing(page, group):
-                choose(page, "Rotary")
 
 
 def test_a_link_restores_all_that_was_chosen(opened, explorer):
@@ -189,9 +159,10 @@ def test_contradictions_are_reported_and_can_be_fixed(opened, explorer):
 def test_the_keyboard_is_enough(opened, explorer):
     page = start(opened, f"{explorer}?encoding=Rotary&head_dim=16&length=16&position=3")
     page.locator("h1").click()
-    page.keyboard.press("Tab")
-    focused = "() => document.activeElement.value || document.activeElement.id"
-    assert page.evaluate(focused) == "Rotary"
+    focused = "() => document.activeElement.value || document.activeElement.id || document.activeElement.tagName"
+    for wanted in ("language", "SUMMARY", "Rotary"):
+        page.keyboard.press("Tab")
+        assert page.evaluate(focused) == wanted
     page.keyboard.press("ArrowRight")
     page.get_by_text("XPos(head_dim=16, layout='half')").wait_for()
     settle(page)
@@ -219,6 +190,69 @@ def test_the_keyboard_is_enough(opened, explorer):
     page.keyboard.press("Tab")
     page.keyboard.press("Home")
     page.get_by_text("Position 0:").wait_for()
+
+
+def test_what_is_computed_is_said_until_its_pictures_are_shown(opened, explorer):
+    page = start(opened, explorer)
+    assert page.get_by_role("status").get_by_text("Computing …").is_hidden()
+    held = []
+    page.route("**/_dash-update-component", lambda route: held.append(route))  # noqa: PLW0108
+    page.get_by_label("head_dim", exact=True).fill("32")
+    page.get_by_text("Computing …").wait_for()
+    assert "head_dim=64" in code(page)
+    assert float(page.locator(".cards").evaluate("cards => getComputedStyle(cards).opacity")) < 0.5
+    page.unroute("**/_dash-update-component")
+    for route in held:
+        route.continue_()
+    page.get_by_text("Computing …").wait_for(state="hidden")
+    assert "head_dim=32" in code(page)
+
+
+def test_the_first_visit_takes_at_most_three_megabytes(opened, explorer):
+    page = opened("about:blank")
+    devtools, sizes = page.context.new_cdp_session(page), []
+    devtools.send("Network.enable")
+    devtools.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    devtools.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+    page.goto(explorer)
+    settle(page)
+    assert len(sizes) > 10
+    assert 500_000 < sum(sizes) <= 3_000_000
+
+
+def test_it_speaks_chinese_and_keeps_the_view(opened, explorer):
+    page = start(opened, f"{explorer}?encoding=Sinusoidal&dim=16&length=16&position=3&pair=2")
+    numbers = {title: figures for title, (_, figures) in state(page).items()}
+    page.get_by_role("link", name="中文").click()
+    page.wait_for_url("**/zh/?*")
+    settle(page)
+    assert page.locator("html").get_attribute("lang") == "zh-CN"
+    assert code(page) == "Sinusoidal(dim=16)"
+    assert link(page)["position"] == "3"
+    assert [figures for _, figures in state(page).values()] == [*numbers.values()]
+    said = "h2:visible, .words:visible, .help:visible, summary:visible, .xtitle, #link"
+    texts = page.locator(said).all_text_contents()
+    assert len(texts) > 20
+    assert [text for text in texts if not re.search(r"[\u4e00-\u9fff]", text)] == []
+    page.get_by_role("button", name="播放").click()
+    page.wait_for_function("document.querySelector('#position').value > 4")
+    page.get_by_role("button", name="暂停").click()
+    page.get_by_role("link", name="English").click()
+    page.get_by_role("link", name="Link to this view").wait_for()
+    assert code(page) == "Sinusoidal(dim=16)"
+
+
+def test_parameters_come_first_on_a_phone(opened, explorer):
+    page = opened(explorer, width=390)
+    settle(page)
+    base = page.get_by_label("base", exact=True).bounding_box()
+    assert base["y"] + base["height"] < 500
+    assert page.locator(".card:visible").first.bounding_box()["y"] < 1200
+    page.locator(".kinds > summary").first.click()
+    page.locator(".chips label", has_text="Alibi").first.click()
+    page.get_by_text("Alibi(num_heads=8)").wait_for()
+    assert page.locator(".kinds > summary").first.inner_text().split() == ["encoding", "Alibi"]
+    assert page.locator(".chips label", has_text="Binary").first.is_hidden()
 
 
 def test_it_fits_a_phone_in_either_scheme(opened, explorer):
@@ -278,6 +312,11 @@ def test_two_encodings_stand_beside_each_other_on_the_same_axes(opened, explorer
         ".card.wavelengths .js-plotly-plot", "plots => plots.map(p => p.layout.yaxis.range)"
     )
     assert ranges[0] == ranges[1]
+    scales = page.eval_on_selector_all(
+        ".card.scores .js-plotly-plot", "plots => plots.map(plot => [plot.data[0].zmin, plot.data[0].zmax])"
+    )
+    assert scales[0] == scales[1]
+    assert scales[0][1] == pytest.approx(1)
     shared = state(page)
     page.goto(page.url)
     settle(page)

@@ -21,6 +21,7 @@ from posenc_backends.cli.explorer.figures import (
     wavelengths,
 )
 from posenc_backends.cli.explorer.links import View
+from posenc_backends.cli.explorer.style import share_axes
 from posenc_core import (
     Alibi,
     Binary,
@@ -143,6 +144,20 @@ def test_scores_by_distance():
     biases = decay(View(encoding=Alibi(num_heads=2), length=5, head=1))
     np.testing.assert_array_equal(traces(biases)["head 1"][1], np.arange(5) * -(2.0**-8))
     assert biases.words == "Query 4, head 1: 0 at distance 0, -0.01562 at 4."
+
+
+def test_scores_of_products_have_one_scale():
+    """A token has the score 1 with itself, whether rows are added or queries and keys are rotated."""
+    views = [View(encoding=each, length=9) for each in (ROTARY, Sinusoidal(dim=6), Integer(dim=2))]
+    maps = [scores(view).figure for view in views]
+    for figure in maps[:2]:
+        np.testing.assert_allclose(np.diag(figure.data[0].z), 1, atol=1e-6)
+    assert np.diag(maps[2].data[0].z).mean() == pytest.approx(1)
+    np.testing.assert_allclose(maps[2].data[0].z, np.outer(range(9), range(9)) / (np.arange(9.0) ** 2).mean())
+    hidden = scores(View(encoding=ReRoPE(rotary=ROTARY, window=3), length=9)).figure
+    share_axes([maps[1], hidden])
+    assert maps[1].data[0].zmin == hidden.data[0].zmin == min(np.nanmin(each.data[0].z) for each in (maps[1], hidden))
+    assert hidden.data[0].zmax == pytest.approx(1)
 
 
 def test_slopes():

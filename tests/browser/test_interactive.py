@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from posenc_core import Rotary, Sinusoidal
+from posenc_core import Rotary, Sinusoidal, attention_weights, causal, rotate
 
-PAGES = {"clock": "rotary", "product": "offsets", "wavelengths": "context"}
+PAGES = {"clock": "rotary", "product": "offsets", "wavelengths": "context", "decoding": "transformer"}
 
 
 def numbers(text):
@@ -55,6 +55,26 @@ def test_the_wavelengths_are_those_of_rotary(opened, pages):
         shown = numbers(said(page, "wavelengths", base=tenths, length=power, dim=dim))
         wanted = [base, waves[0], waves[-1], length, (waves <= length).sum(), dim / 2]
         np.testing.assert_allclose(shown, wanted, atol=0.5 if waves[-1] >= 100 else 5.001e-3)
+
+
+@pytest.mark.parametrize("language", ["", "zh/"])
+def test_each_call_computes_the_weights_of_its_queries_and_counts_what_the_cache_saves(opened, pages, language):
+    page = opened(f"{pages}{language}howto/cache.html")
+    cos, sin = Rotary(head_dim=64, layout="half").cos_sin(range(12))
+    ones = rotate(np.ones((12, 64)), cos, sin, layout="half")
+    weights = attention_weights(ones, ones, mask=causal(range(12), range(12)))
+    for prompt, step in ((4, 2), (1, 0), (6, 0), (6, 6), (1, 6)):
+        shown = numbers(said(page, "decoding", prompt=prompt, step=step))
+        start, last = (prompt + step - 1 if step else 0), prompt + step - 1
+        computed, again = prompt + step, sum(prompt + each for each in range(step + 1))
+        wanted = [step + 1, start, last + 1 - start, start, last, last + 1, weights[last, last], computed, again]
+        np.testing.assert_allclose(shown, wanted, atol=5.1e-5)
+        cells = page.locator('[data-figure="decoding"] rect.dot').evaluate_all(
+            "all => all.map(one => one.getAttribute('opacity'))"
+        )
+        np.testing.assert_allclose(
+            np.array(cells[-last - 1 :], float), 0.1 + 0.9 * weights[last, : last + 1] / weights[last, last], atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(("name", "page"), PAGES.items())

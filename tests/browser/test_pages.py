@@ -66,12 +66,59 @@ def test_fields_that_share_a_text_have_their_names_in_one_line():
         assert not re.search(r"<strong>\w+</strong> \(<em>[\w, ]+,</em>\)", page.read_text("utf-8")), page.stem
 
 
-def test_the_picture_of_the_other_scheme_is_not_loaded(opened, pages):
-    page = opened(f"{pages}tutorial/waves.html")
-    page.wait_for_load_state("networkidle")
-    loaded = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
-    assert any(name.endswith("-light.svg") for name in loaded)
-    assert not any(name.endswith("-dark.svg") for name in loaded)
+SCHEMES = ["light", "dark"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", ["index", "tutorial/waves", "howto/explore"])
+def test_one_form_of_each_picture_is_loaded(opened, pages, name, scheme):
+    """That of the scheme which is chosen on the page: the system has the other one."""
+    page = opened(f"{pages}{name}.html", scheme=SCHEMES[scheme == "light"])
+    page.evaluate("scheme => localStorage.setItem('theme', scheme)", scheme)
+    loaded = []
+    page.on("request", lambda request: loaded.append(request.url))
+    page.reload()
+    page.locator(f"article img.only-{scheme}").evaluate_all(
+        "async all => { for (const each of all) { each.scrollIntoView(); await each.decode(); } }"
+    )
+    pictures = [url for url in loaded if "/_images/" in url]
+    assert len(pictures) == page.locator(f"article img.only-{scheme}").count()
+    assert [url for url in pictures if SCHEMES[scheme == "light"] in url] == []
+    assert name == "index" or pictures
+    page.evaluate("localStorage.removeItem('theme')")
+
+
+WHITE = """async addresses => {
+  const shares = {};
+  for (const address of addresses) {
+    const image = new Image();
+    image.src = address;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+    let white = 0;
+    for (let i = 0; i < data.length; i += 4)
+      if (Math.min(data[i], data[i + 1], data[i + 2], data[i + 3]) > 235) white += 1;
+    shares[address] = white / (data.length / 4);
+  }
+  return shares;
+}"""
+
+
+def test_nothing_is_white_in_the_dark(opened, pages):
+    """Of no picture that dark pages show is more than a hundredth white, as letters are."""
+    tags = [tag for path in DOCS.glob("_build/**/*.html") for tag in re.findall(r"<img[^>]*>", path.read_text("utf-8"))]
+    shown = {re.search(r'src="(?:\.\./)*([^"]+)"', tag)[1] for tag in tags if "only-light" not in tag}
+    found = [f"/{'zh/' * ('zh_CN' in source)}{source}" for source in sorted(shown) if not source.startswith("data:")]
+    assert len(found) > 30
+    page = opened(f"{pages}index.html", scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 20, 22)"
+    shares = page.evaluate(WHITE, [address for address in found if (DOCS / "_build" / address[1:]).exists()])
+    assert len(shares) > 30
+    assert {address: share for address, share in shares.items() if share > 0.01} == {}
 
 
 def test_the_search_says_when_there_is_nothing(opened, pages):

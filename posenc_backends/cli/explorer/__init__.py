@@ -61,7 +61,7 @@ def explore(*encodings: Encoding, host: str = "127.0.0.1", port: int = 8050, bro
         from .links import link_to_all
         from .server import serve
     except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] not in ("dash", "plotly", "werkzeug"):
+        if str(error.name).partition(".")[0] not in ("dash", "flask", "plotly", "werkzeug"):
             raise
         install = requirement("explore")
         raise ImportError(f'The explorer needs `dash` and `plotly`; run `pip install "{install}"`.') from error

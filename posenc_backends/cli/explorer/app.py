@@ -8,13 +8,15 @@ from typing import Any
 
 from dash import ALL, MATCH, ClientsideFunction, Dash, Input, Output, State, ctx, html, no_update
 from dash.exceptions import PreventUpdate
+from flask import Flask
 
 from posenc_core.encodings import PositionScoring
 
 from .catalogue import KINDS
 from .controls import CELL, HEAD, NONE, PAIR, POSITION, WITH, Control, fields_of, number_of
 from .figures import PICTURES, Picture, draw_all, rotation
-from .guard import explain_errors
+from .guard import compress, explain_errors
+from .language import CHINESE_PATH, joined, said
 from .links import MOST_SENTENCES, SIDES, controls_of, query_of, read, repeated_in, texts_of, views_in
 from .models import read_config
 from .page import REGIONS, found_links, layout, part_of, region_of, shown
@@ -36,11 +38,24 @@ KIND_REGIONS = {
 
 
 def make_app() -> Dash:
-    """Return the explorer; its attribute `server` is a WSGI application."""
-    app = Dash("posenc_backends.cli.explorer", title="posenc explorer", update_title="")
-    explain_errors(app.server)
+    """Return the explorer, in Chinese below `/zh/`; its attribute `server` is a WSGI application."""
+    server = Flask("posenc_backends.cli.explorer")
+    explain_errors(server)
+    compress(server)
+    _make_app(server, CHINESE_PATH, "zh-CN")
+    return _make_app(server, "/", "en")
+
+
+def _make_app(server: Flask, path: str, language: str) -> Dash:
+    app = Dash(
+        "posenc_backends.cli.explorer",
+        server=server,
+        url_base_pathname=path,
+        title="posenc explorer",
+        update_title="",
+    )
     app.config.suppress_callback_exceptions = True  # each encoding has its own controls
-    app.index_string = app.index_string.replace("<html>", '<html lang="en">')
+    app.index_string = app.index_string.replace("<html>", f'<html lang="{language}">')
     app.layout = layout
     _connect_controls(app)
     _connect_player(app)
@@ -60,6 +75,10 @@ def _connect_controls(app: Dash) -> None:
     outputs, inputs = [Output(part, "value") for part in ids], [Input(part, "value") for part in ids]
     app.callback(*outputs, *inputs, prevent_initial_call=True)(_synchronize)
     app.callback(Output("drawn", "data"), *CONTROLS)(_draw)
+    busy = Output("pictures", "aria-busy", allow_duplicate=True)
+    app.clientside_callback(ClientsideFunction("explorer", "wait"), busy, *CONTROLS, prevent_initial_call=True)
+    words, chosen = Input(part_of(MATCH, "words"), "value"), Output(part_of(MATCH, "chosen"), "children")
+    app.clientside_callback(ClientsideFunction("explorer", "name"), chosen, words, prevent_initial_call=True)
     values = [State(part_of(ALL, part), "value") for part in PARTS]
     app.clientside_callback(
         ClientsideFunction("explorer", "show"), *_shown(), Input("drawn", "data"), *values, prevent_initial_call=True
@@ -90,7 +109,12 @@ def _connect_player(app: Dash) -> None:
         prevent_initial_call=True,
     )
     app.clientside_callback(
-        ClientsideFunction("explorer", "share"), Output("link", "href"), chosen, position, Input("tick", "disabled")
+        ClientsideFunction("explorer", "share"),
+        Output("link", "href"),
+        Output("language", "href"),
+        chosen,
+        position,
+        Input("tick", "disabled"),
     )
 
 
@@ -103,6 +127,7 @@ def _shown() -> list[Any]:
         Output("note", "children"),
         Output("chosen", "data"),
         Output("link-message", "children", allow_duplicate=True),
+        Output("pictures", "aria-busy"),
         Output(POSITION.name, "max"),
         Output(part_of(ALL, "slider"), "max"),
         *(Output({"card": name}, "hidden") for name in PICTURES),
@@ -116,9 +141,10 @@ def _restore(search: str | None) -> tuple[Any, ...]:
     """Return the controls with the values of a link."""
     texts = texts_of(search or "")
     values, wrong = read(texts)
-    twice = [f"`{name[:40]}` is given twice; leave one of the two out." for name in repeated_in(search or "")]
-    sentences = [*twice[:MOST_SENTENCES], *wrong]
-    message = f"Part of the link is invalid. {' '.join(sentences)}" if sentences else ""
+    repeated = repeated_in(search or "")[:MOST_SENTENCES]
+    twice = [said("`{name}` is given twice; leave one of the two out.", name=name[:40]) for name in repeated]
+    sentences = [*twice, *wrong]
+    message = joined(said("Part of the link is invalid."), *sentences) if sentences else ""
     is_compared = values[WITH + "encoding"] != NONE
     return *_panel(texts, REGIONS), message, values.get(POSITION.name, POSITION.default), is_compared
 
@@ -203,7 +229,7 @@ def _draw(*_: Any) -> dict[str, Any]:
         "message": "",
         "code": repr(views[0].encoding),
         "code_with": repr(views[1].encoding) if len(views) > 1 else "",
-        "note": NOTE if any(view.encoding.parameters() for view in views) else "",
+        "note": said(NOTE) if any(view.encoding.parameters() for view in views) else "",
         "chosen": query_of({name: value for name, value in values.items() if name != POSITION.name}),
         "last_position": max(view.length for view in views) - 1,
         "ends": _ends(views),
@@ -243,7 +269,7 @@ def _draw_rotation(chosen: str | None, position: Any) -> list[Any]:
 
 def _play_or_pause(clicks: int) -> tuple[bool, str]:
     """Start the animation at odd clicks and stop it at even ones."""
-    return clicks % 2 == 0, "Pause" if clicks % 2 else "Play"
+    return clicks % 2 == 0, said("Pause" if clicks % 2 else "Play")
 
 
 def _texts() -> dict[str, str]:

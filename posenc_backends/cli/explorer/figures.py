@@ -15,6 +15,7 @@ from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
 from posenc_core.encodings import PositionScoring, QueryEncoding, RotaryEncoding
 from posenc_core.encodings.remapping import RemappedRotary
 
+from .language import joined, phrases, said
 from .style import BLUE, COLORS, GRAY, ORANGE, evenly_spaced, heat_map, line, new_figure, text
 from .view import View
 
@@ -38,10 +39,13 @@ def table(view: View) -> Picture | None:
         return None
     step = -(-values.shape[1] // MOST_COLUMNS)
     shown = np.arange(0, values.shape[1], step)
-    words = (
-        f"{len(values):,} positions × {values.shape[1]} columns, from {text(values.min())} to {text(values.max())}."
-        + (f" One column of {step} is drawn." if step > 1 else "")
-    )
+    words = joined(
+        said(
+            "{rows} positions × {columns} columns, from {least} to {most}.",
+            rows=f"{len(values):,}", columns=values.shape[1], least=text(values.min()), most=text(values.max()),
+        ),
+        said("One column of {step} is drawn.", step=step) if step > 1 else "",
+    )  # fmt: skip
     row = "patch" if view.is_image else "position"
     return Picture(heat_map(values[:, shown], "column", row, x=shown), words)
 
@@ -54,14 +58,12 @@ def scores(view: View) -> Picture | None:
     values = view.scores(tokens, tokens)
     first, last = tokens[0], tokens[-1]
     back, ahead = text(values[-1, 0]), text(values[0, -1])
-    what = f"Head {view.head}: " if view.has_heads else ""
-    words = f"{what}{back} from query {last} to key {first}, "
-    words += (
-        "and keys after their query are hidden." if ahead == "nan" else f"{ahead} from query {first} to key {last}."
-    )
-    if len(tokens) < view.length:
-        words += f" One position of {tokens[1]} is drawn."
-    return Picture(heat_map(values, "key", "query", x=tokens, y=tokens, is_square=True), words)
+    hidden = "{back} from query {last} to key {first}, and keys after their query are hidden."
+    seen = "{back} from query {last} to key {first}, {ahead} from query {first} to key {last}."
+    words = said("Head {head}: ", head=view.head) if view.has_heads else ""
+    words += said(hidden if ahead == "nan" else seen, back=back, ahead=ahead, first=first, last=last)
+    few = said("One position of {step} is drawn.", step=tokens[1]) if len(tokens) < view.length else ""
+    return Picture(heat_map(values, "key", "query", x=tokens, y=tokens, is_square=True), joined(words, few))
 
 
 def patches(view: View) -> Picture | None:
@@ -72,10 +74,13 @@ def patches(view: View) -> Picture | None:
     others = view.length - height * width  # a class token before the patches
     cell = max(view.cell - others, 0)
     values = view.scores(np.array([cell + others]), np.arange(others, view.length))[0]
-    words = f"Patch {cell} is at row {cell // width}, column {cell % width}: {text(values[cell])} with itself, "
-    words += f"from {text(values.min())} to {text(values.max())} with all."
+    words = said(
+        "Patch {cell} is at row {row}, column {column}: {itself} with itself, from {least} to {most} with all.",
+        cell=cell, row=cell // width, column=cell % width,
+        itself=text(values[cell]), least=text(values.min()), most=text(values.max()),
+    )  # fmt: skip
     figure = heat_map(values.reshape(height, width), "column", "row", is_square=True)
-    line(figure, [cell % width], [cell // width], f"patch {cell}", ORANGE, mode="markers")
+    line(figure, [cell % width], [cell // width], said("patch {cell}", cell=cell), ORANGE, mode="markers")
     return Picture(figure.update_layout(showlegend=False), words)
 
 
@@ -86,9 +91,9 @@ def columns(view: View) -> Picture | None:
         return None
     figure, shown = new_figure("position", "value"), evenly_spaced(values.shape[1])
     for column, color in zip(shown, COLORS, strict=False):
-        line(figure, np.arange(len(values)), values[:, column], f"column {column}", color)
-    last = ", ".join(f"{text(values[-1, column])} in column {column}" for column in shown)
-    return Picture(figure, f"At position {len(values) - 1}: {last}.")
+        line(figure, np.arange(len(values)), values[:, column], said("column {column}", column=column), color)
+    each = [said("{value} in column {column}", value=text(values[-1, column]), column=column) for column in shown]
+    return Picture(figure, said("At position {last}: {values}.", last=len(values) - 1, values=said(", ").join(each)))
 
 
 def wavelengths(view: View) -> Picture | None:
@@ -103,15 +108,19 @@ def wavelengths(view: View) -> Picture | None:
     wavelengths_by_pair = [(pair.index, pair.wavelength) for pair in pairs if pair.wavelength is not None]
     if rotary.scaling is not None:
         plain = [pair.plain_wavelength for pair in pairs]
-        line(figure, np.arange(len(plain)), plain, "unscaled", GRAY, dash="dot")
+        line(figure, np.arange(len(plain)), plain, said("unscaled"), GRAY, dash="dot")
     index, values = zip(*wavelengths_by_pair, strict=True)
-    line(figure, index, values, "scaled" if rotary.scaling else "wavelength", BLUE, mode="lines+markers")
+    line(figure, index, values, said("scaled" if rotary.scaling else "wavelength"), BLUE, mode="lines+markers")
     chosen = pairs[view.pair].wavelength
     if chosen:
-        line(figure, [view.pair], [chosen], f"pair {view.pair}", ORANGE, mode="markers")
-    words = f"Wavelengths from {text(min(values))} to {text(max(values))} positions; pair {view.pair}: "
-    words += f"{text(chosen)}." if chosen else "does not rotate."
-    return Picture(figure, words + (f" The scaling: {describe_scaling(rotary, pairs)}." if rotary.scaling else ""))
+        line(figure, [view.pair], [chosen], said("pair {pair}", pair=view.pair), ORANGE, mode="markers")
+    words = said(
+        "Wavelengths from {least} to {most} positions; pair {pair}: {chosen}.",
+        least=text(min(values)), most=text(max(values)), pair=view.pair,
+        chosen=text(chosen) if chosen else said("does not rotate"),
+    )  # fmt: skip
+    scaling = phrases(describe_scaling(rotary, pairs)) if rotary.scaling else ""
+    return Picture(figure, joined(words, said("The scaling: {scaling}.", scaling=scaling) if scaling else ""))
 
 
 def _wavelengths_by_axis(encoding: RotaryEncoding) -> Picture:
@@ -119,9 +128,11 @@ def _wavelengths_by_axis(encoding: RotaryEncoding) -> Picture:
     names = AXES[-encoding.num_axes :] if encoding.num_axes <= len(AXES) else tuple(map(str, range(encoding.num_axes)))
     for axis, color in zip(range(encoding.num_axes), (*COLORS, GRAY), strict=False):
         pairs = [pair for pair, each in enumerate(encoding.axes) if each == axis]
-        line(figure, pairs, lengths[pairs], names[axis], color, mode="markers")
-        words += [f"{names[axis]}: from {text(lengths[pairs].min())} to {text(lengths[pairs].max())}"] if pairs else []
-    return Picture(figure, f"Wavelengths in positions, {'; '.join(words)}.")
+        line(figure, pairs, lengths[pairs], said(names[axis]), color, mode="markers")
+        if pairs:
+            least, most = text(lengths[pairs].min()), text(lengths[pairs].max())
+            words.append(said("{axis}: from {least} to {most}", axis=said(names[axis]), least=least, most=most))
+    return Picture(figure, said("Wavelengths in positions, {axes}.", axes=said("; ").join(words)))
 
 
 def dot_products(view: View) -> Picture | None:
@@ -131,8 +142,9 @@ def dot_products(view: View) -> Picture | None:
         return None
     values, figure = products(table), new_figure("position", "dot product")
     middle = len(values) // 2
-    line(figure, np.arange(len(values)), values, f"with row {middle}", BLUE)
-    return Picture(figure, f"Row {middle} with itself: {text(values[middle])}; with row 0: {text(values[0])}.")
+    line(figure, np.arange(len(values)), values, said("with row {row}", row=middle), BLUE)
+    words = "Row {row} with itself: {itself}; with row 0: {first}."
+    return Picture(figure, said(words, row=middle, itself=text(values[middle]), first=text(values[0])))
 
 
 def decay(view: View) -> Picture | None:
@@ -146,12 +158,16 @@ def decay(view: View) -> Picture | None:
         return None
     by_distance = view.scores(np.arange(view.length), np.zeros(1, np.int64))[:, 0]
     figure, distances, far = new_figure("distance", "score"), np.arange(view.length), view.length - 1
-    words = f"A query and a key of ones: {text(by_distance[0])} at distance 0, {text(by_distance[far])} at {far}."
+    words = said(
+        "A query and a key of ones: {near} at distance 0, {last} at {far}.",
+        near=text(by_distance[0]), last=text(by_distance[far]), far=far,
+    )  # fmt: skip
     if encoding.widening == 1:
         bounds = bounds_by_distance(encoding, view.length)
-        line(figure, distances, bounds, "bound ÷ bound at 0", GRAY, dash="dot")
-        words += f" The bound of the paper falls there to {text(bounds[far])} of its value at 0."
-    line(figure, distances, by_distance, "score of ones", BLUE)
+        line(figure, distances, bounds, said("bound ÷ bound at 0"), GRAY, dash="dot")
+        bound = said("The bound of the paper falls there to {bound} of its value at 0.", bound=text(bounds[far]))
+        words = joined(words, bound)
+    line(figure, distances, by_distance, said("score of ones"), BLUE)
     return Picture(figure, words)
 
 
@@ -160,11 +176,13 @@ def _biases(view: View) -> Picture:
     far, figure = view.length - 1, new_figure("distance", "bias")
     by_head = view.biases(np.array([far]), np.arange(far, -1, -1))[:, 0]
     for head, color in zip(evenly_spaced(len(by_head)), COLORS, strict=False):
-        line(figure, np.arange(view.length), by_head[head], f"head {head}", color)
+        line(figure, np.arange(view.length), by_head[head], said("head {head}", head=head), color)
     chosen = by_head[view.head]
-    return Picture(
-        figure, f"Query {far}, head {view.head}: {text(chosen[0] + 0.0)} at distance 0, {text(chosen[far])} at {far}."
-    )
+    words = said(
+        "Query {far}, head {head}: {near} at distance 0, {last} at {far}.",
+        far=far, head=view.head, near=text(chosen[0] + 0.0), last=text(chosen[far]),
+    )  # fmt: skip
+    return Picture(figure, words)
 
 
 def distances(view: View) -> Picture | None:
@@ -173,11 +191,14 @@ def distances(view: View) -> Picture | None:
         return None
     far, figure = view.length - 1, new_figure("distance", "distance in the rotation")
     remapped = view.encoding.distances([far], np.arange(far, -1, -1))[0]
-    line(figure, np.arange(view.length), np.arange(view.length), "kept", GRAY, dash="dot")
-    line(figure, np.arange(view.length), remapped, f"of query {far}", BLUE)
+    line(figure, np.arange(view.length), np.arange(view.length), said("kept"), GRAY, dash="dot")
+    line(figure, np.arange(view.length), remapped, said("of query {far}", far=far), BLUE)
     kept = int(np.argmin([*(remapped == np.arange(view.length)), False]))
-    words = f"Query {far}: distances below {kept} are kept; at {far} it is {text(remapped[far])}"
-    return Picture(figure, f"{words}, the largest is {text(remapped.max())}.")
+    words = said(
+        "Query {far}: distances below {kept} are kept; at {far} it is {last}, the largest is {most}.",
+        far=far, kept=kept, last=text(remapped[far]), most=text(remapped.max()),
+    )  # fmt: skip
+    return Picture(figure, words)
 
 
 def factors(view: View) -> Picture | None:
@@ -188,11 +209,11 @@ def factors(view: View) -> Picture | None:
     (column,) = view.encoding.rows(positions).values()
     is_learned = bool(view.encoding.parameters())
     figure = new_figure("position", "ln(position + 1)" if is_learned else "factor", x_log=True)
-    line(figure, positions, column[:, 0], "logarithm" if is_learned else "factor", BLUE)
-    words = f"{text(column[0, 0])} at position 1, {text(column[-1, 0])} at {FAR:,}."
-    if is_learned:
-        words += " Each head multiplies it by its slope and adds its intercept: 0 and 1 before training, a factor of 1."
-    return Picture(figure, words)
+    line(figure, positions, column[:, 0], said("logarithm" if is_learned else "factor"), BLUE)
+    at = "{first} at position 1, {last} at {far}."
+    learned = "Each head multiplies it by its slope and adds its intercept: 0 and 1 before training, a factor of 1."
+    words = said(at, first=text(column[0, 0]), last=text(column[-1, 0]), far=f"{FAR:,}")
+    return Picture(figure, joined(words, said(learned) if is_learned else ""))
 
 
 def slopes(view: View) -> Picture | None:
@@ -201,9 +222,13 @@ def slopes(view: View) -> Picture | None:
     if values is None:
         return None
     figure = new_figure("head", "slope", y_log=True)
-    line(figure, np.arange(len(values)), values, "slope", BLUE, mode="lines+markers")
-    words = f"{len(values)} slopes from {text(values.max())} to {text(values.min())}"
-    return Picture(figure, f"{words}; head {view.head}: {text(values[view.head])}.")
+    line(figure, np.arange(len(values)), values, said("slope"), BLUE, mode="lines+markers")
+    words = said(
+        "{count} slopes from {most} to {least}; head {head}: {slope}.",
+        count=len(values), most=text(values.max()), least=text(values.min()),
+        head=view.head, slope=text(values[view.head]),
+    )  # fmt: skip
+    return Picture(figure, words)
 
 
 def rotation(view: View) -> Picture | None:
@@ -217,14 +242,22 @@ def rotation(view: View) -> Picture | None:
     figure.update_xaxes(**axis).update_yaxes(**axis, scaleanchor="x")
     circle = {"x0": -radius, "y0": -radius, "x1": radius, "y1": radius, "line": {"color": GRAY, "width": 1}}
     figure.add_shape(type="circle", layer="below", **circle)
-    line(figure, cos, sin, "before", BLUE, mode="markers")
-    line(figure, [0, cos[-1]], [0, sin[-1]], f"position {view.position}", ORANGE, mode="lines+markers")
+    line(figure, cos, sin, said("before"), BLUE, mode="markers")
+    line(
+        figure,
+        [0, cos[-1]],
+        [0, sin[-1]],
+        said("position {position}", position=view.position),
+        ORANGE,
+        mode="lines+markers",
+    )
     figure.update_layout(showlegend=False)
     pair = pairs_of(rotary, longest=view.position or None)[view.pair]
-    turns = f"{text(pair.turns_in_longest or 0)} turns"
-    words = (
-        f"Position {view.position}: pair {view.pair} has made {turns}; (1, 0) is now ({cos[-1]:.3f}, {sin[-1]:.3f})."
-    )
+    words = said(
+        "Position {position}: pair {pair} has made {turns} turns; (1, 0) is now ({x}, {y}).",
+        position=view.position, pair=view.pair, turns=text(pair.turns_in_longest or 0),
+        x=f"{cos[-1]:.3f}", y=f"{sin[-1]:.3f}",
+    )  # fmt: skip
     return Picture(figure, words)
 
 
@@ -240,11 +273,13 @@ def errors(view: View) -> Picture | None:
         off = [(position, error) for position, error in lost.growing if error > 0]
         line(figure, [position for position, _ in off], [error for _, error in off], arithmetic, color)
         first = lost.first_off[0][1]
-        words.append(
-            f"{arithmetic}: " + (f"from position {first:,}" if first is not None else f"never up to {lost.searched:,}")
+        from_when = (
+            "{arithmetic}: from position {position}" if first is not None else "{arithmetic}: never up to {position}"
         )
+        position = lost.searched if first is None else first
+        words.append(said(from_when, arithmetic=arithmetic, position=f"{position:,}"))
     figure.add_hline(y=bound, line={"color": GRAY, "width": 1, "dash": "dot"})
-    return Picture(figure, f"Off by {bound:g} or more, {'; '.join(words)}.")
+    return Picture(figure, said("Off by {bound} or more, {places}.", bound=f"{bound:g}", places=said("; ").join(words)))
 
 
 PICTURES: dict[str, tuple[str, Callable[[View], Picture | None]]] = {

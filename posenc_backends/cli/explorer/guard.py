@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import ipaddress
 import socket
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 MOST = 2**20  # bytes of a request; those of the pages have some thousands
@@ -38,7 +40,7 @@ def guarded(application: Callable[..., Any], host: str) -> Callable[..., Any]:
     return answer
 
 
-def explain_errors(server: Any) -> None:
+def explain_errors(server: Flask) -> None:
     """Have a Flask server answer requests that its callbacks cannot read with status 400 and one line."""
     server.config["MAX_CONTENT_LENGTH"] = MOST
 
@@ -50,6 +52,20 @@ def explain_errors(server: Any) -> None:
         return line + "\n", 400, {"Content-Type": "text/plain; charset=utf-8"}
 
     server.register_error_handler(Exception, explain)
+
+
+def compress(server: Flask) -> None:
+    """Have a Flask server send texts compressed: Plotly's script has 4.8 MB, and 1.5 MB compressed."""
+
+    def compress_text(response: Response) -> Response:
+        if "gzip" in request.accept_encodings and response.mimetype.endswith(("javascript", "json", "css")):
+            response.direct_passthrough = False
+            response.set_data(gzip.compress(response.get_data(), 5))
+            response.content_encoding = "gzip"
+            response.vary.add("Accept-Encoding")
+        return response
+
+    server.after_request(compress_text)
 
 
 def is_for_this_machine(address: str) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from .language import said
+
 # Safe for color-blind readers, on white and on black: after Okabe and Ito 2008.
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#2380C4", "#D9691E", "#149A76", "#B9699A", "#808890"
 COLORS = (BLUE, ORANGE, GREEN, PURPLE)
@@ -18,8 +20,10 @@ def new_figure(across: str, up: str, *, x_log: bool = False, y_log: bool = False
     axis: dict[str, Any] = {"fixedrange": True, "zeroline": False, "exponentformat": "power"}
     layout = {
         "template": "none",
-        "xaxis": axis | {"title": {"standoff": 6, "text": across}} | ({"type": "log", "dtick": 1} if x_log else {}),
-        "yaxis": axis | {"title": {"standoff": 6, "text": up}} | ({"type": "log"} if y_log else {}),
+        "xaxis": axis
+        | {"title": {"standoff": 6, "text": said(across)}}
+        | ({"type": "log", "dtick": 1} if x_log else {}),
+        "yaxis": axis | {"title": {"standoff": 6, "text": said(up)}} | ({"type": "log"} if y_log else {}),
         "margin": {"l": 58, "r": 12, "t": 8, "b": 44},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -47,7 +51,7 @@ def heat_map(
     if is_square:
         figure.layout.xaxis.constrain = figure.layout.yaxis.constrain = "domain"
         figure.layout.yaxis.scaleanchor = "x"
-    hover = f"{down} %{{y}}, {across} %{{x}}: %{{z:.4g}}<extra></extra>"
+    hover = f"{said(down)} %{{y}}, {said(across)} %{{x}}: %{{z:.4g}}<extra></extra>"
     bar = {"thickness": 10, "outlinewidth": 0}
     return figure.add_heatmap(z=values, x=x, y=y, colorscale="Viridis", colorbar=bar, hovertemplate=hover)
 
@@ -56,7 +60,7 @@ def share_axes(figures: Sequence[go.Figure]) -> None:
     """Give figures the same axes and the same colors, so that they can be compared."""
     maps = [trace for figure in figures for trace in figure.data if trace.type == "heatmap"]
     if maps:
-        lowest, highest = min(np.min(each.z) for each in maps), max(np.max(each.z) for each in maps)
+        lowest, highest = min(np.nanmin(each.z) for each in maps), max(np.nanmax(each.z) for each in maps)
         for each in maps:
             each.update(zmin=lowest, zmax=highest)
         return

@@ -111,7 +111,7 @@ class View:
 
         Where it rotates, the product of a query and a key of ones, divided by their width, and NaN for keys that are
         hidden; where it adds to the scores, what it adds; where it adds to embeddings, the product of the rows divided
-        by their width.
+        by the mean product of a row with itself, so that both are 1 at distance 0.
         """
         encoding, positions = self.encoding, self.positions()
         if isinstance(encoding, PositionScoring):
@@ -125,7 +125,8 @@ class View:
         table = self.table()
         if table is None:
             raise TypeError(f"`encoding` must have a table or scores, got {encoding!r}.")
-        return (table[queries] @ table[keys].T).astype(np.float64) / table.shape[1]
+        own = float((table * table).sum(-1).mean()) or 1.0
+        return (table[queries] @ table[keys].T).astype(np.float64) / own
 
     def biases(self, queries: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Return what a scoring encoding adds to the scores: `(heads, queries, keys)`."""

@@ -36,7 +36,7 @@ def train(
         backend: the framework.
         position: the encoding.
         recipe: how to train.
-        path: a JSON file for the recipe, the losses and the result.
+        path: a JSON file for the recipe, the losses and the result; for dates, also for the attention to an example.
         picture: a file for the attention of the decoder.
     Returns:
         That share.
@@ -59,8 +59,9 @@ def train(
         f"loss {np.mean(losses[-SHOW_EVERY:]):.4f}, {recipe.steps} steps, {seconds:.0f} s.",
         soft_wrap=True,
     )
+    weights = _attention(trainer, model, task) if name == "dates" and (path or picture) else None
     if path is not None:
-        content = {
+        content: dict[str, Any] = {
             "task": name,
             "backend": backend,
             "model": model.to_dict(),
@@ -69,9 +70,14 @@ def train(
             "exact_match": exact,
             "losses": losses,
         }
+        if weights is not None:
+            content["attention"] = weights.round(4).tolist()
         write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
-    if picture is not None:
-        _draw_attention(picture, trainer, model, task)
+    if picture is not None and weights is not None:
+        from posenc_core.analysis.plots import plot_attention
+
+        with replace_file(picture) as file:
+            plot_attention(weights, EXAMPLE.replace(" ", "␣"), EXAMPLE_ANSWER).savefig(file)
     return exact
 
 
@@ -101,15 +107,11 @@ def _train_with_progress(trainer: Trainer, task: Task, recipe: Recipe) -> list[f
     return losses
 
 
-def _draw_attention(path: Path, trainer: Trainer, model: Transformer, task: Task) -> None:
-    """Draw the attention of the last decoder block while it writes a date."""
-    from posenc_core.analysis.plots import plot_attention
-
+def _attention(trainer: Trainer, model: Transformer, task: Task) -> Any:
+    """Return the weights of the last cross-attention while it writes a date: `(heads, answer, question)`."""
     source, target = (np.array([task.tokens(text)], np.int32) for text in (EXAMPLE, EXAMPLE_ANSWER))
 
     def attention(weights: Any, *batch: Any) -> Any:
         return cross_attention_weights(model, weights, *batch)[-1]
 
-    weights = trainer.run(attention, source, target)
-    with replace_file(path) as picture:
-        plot_attention(weights[0], EXAMPLE.replace(" ", "␣"), EXAMPLE_ANSWER).savefig(picture)
+    return trainer.run(attention, source, target)[0]

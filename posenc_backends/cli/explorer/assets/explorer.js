@@ -9,27 +9,38 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
       const [sliders] = context.outputs_list.filter(Array.isArray);
       const or = (value) => value ?? no_update;
       const {message, code, code_with, note, chosen, link_message, last_position, ends} = drawn ?? {};
+      const busy = "false";
       const {hidden, halves, figures, words} = drawn ?? {};
       return isLate
         ? context.outputs_list.map((output) => (Array.isArray(output) ? output.map(() => no_update) : no_update))
         : [
-            ...[message, code, code_with, note, chosen, link_message, last_position].map(or),
+            ...[message, code, code_with, note, chosen, link_message, busy, last_position].map(or),
             sliders.map(({id}) => or(ends[id.name])),
             ...[...hidden, ...halves, ...figures, ...words].map(or),
           ];
     },
     // Move to the next position as soon as the picture of this one is drawn.
     step(_, position, last, ...words) {
-      if (!words.some((each) => each.startsWith(`Position ${position}:`))) return window.dash_clientside.no_update;
+      if (!words.some((each) => each.match(/\d+/)?.[0] === String(position))) return window.dash_clientside.no_update;
       return Number(position) < last ? Number(position) + 1 : 0;
     },
     share(chosen, position, paused) {
-      if (!chosen || !paused) return window.dash_clientside.no_update;
+      const {no_update} = window.dash_clientside;
+      if (!chosen || !paused) return [no_update, no_update];
       const query = chosen.includes("&pair=") ? `${chosen}&position=${position}` : chosen;
       window.history.replaceState(null, "", query);
-      return query;
+      return [query, (document.documentElement.lang === "en" ? "/zh/" : "/") + query];
     },
+    // From a choice until its pictures are shown, those of the choice before are dimmed.
+    wait: () => "true",
+    name: (kind) => (kind === "none" && document.documentElement.lang !== "en" ? "无" : kind),
   },
+});
+
+// On a phone, the list of encodings closes after a tap, so that what it has changed is in sight.
+document.addEventListener("click", (event) => {
+  const list = event.target.closest(".kinds");
+  if (list && event.target.matches("input") && window.matchMedia("(max-width: 56rem)").matches) list.open = false;
 });
 
 // "compare": keep the encoding that is shown, and put the one of the link beside it.
