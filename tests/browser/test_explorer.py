@@ -239,6 +239,7 @@ def test_it_speaks_chinese_and_keeps_the_view(opened, explorer):
     page.get_by_role("button", name="暂停").click()
     page.get_by_role("link", name="English").click()
     page.get_by_role("link", name="Link to this view").wait_for()
+    settle(page)
     assert code(page) == "Sinusoidal(dim=16)"
 
 
