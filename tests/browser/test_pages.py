@@ -73,11 +73,11 @@ SCHEMES = ["light", "dark"]
 @pytest.mark.parametrize("name", ["index", "tutorial/waves", "howto/explore"])
 def test_one_form_of_each_picture_is_loaded(opened, pages, name, scheme):
     """That of the scheme which is chosen on the page: the system has the other one."""
-    page = opened(f"{pages}{name}.html", scheme=SCHEMES[scheme == "light"])
+    page = opened(f"{pages}search.html", scheme=SCHEMES[scheme == "light"])
     page.evaluate("scheme => localStorage.setItem('theme', scheme)", scheme)
     loaded = []
     page.on("request", lambda request: loaded.append(request.url))
-    page.reload()
+    page.goto(f"{pages}{name}.html")
     page.locator(f"article img.only-{scheme}").evaluate_all(
         "async all => { for (const each of all) { each.scrollIntoView(); await each.decode(); } }"
     )
