@@ -62,7 +62,7 @@ def test_each_call_computes_the_weights_of_its_queries_and_counts_what_the_cache
     page = opened(f"{pages}{language}howto/cache.html")
     cos, sin = Rotary(head_dim=64, layout="half").cos_sin(range(12))
     ones = rotate(np.ones((12, 64)), cos, sin, layout="half")
-    weights = attention_weights(ones, ones, mask=causal(range(12), range(12)))
+    weights = attention_weights(ones, ones, mask=causal(np.arange(12), np.arange(12)))
     for prompt, step in ((4, 2), (1, 0), (6, 0), (6, 6), (1, 6)):
         shown = numbers(said(page, "decoding", prompt=prompt, step=step))
         start, last = (prompt + step - 1 if step else 0), prompt + step - 1

@@ -80,7 +80,7 @@ def modules(package):
         "__main__",
         rf"conformance.(frameworks.({frameworks}).*|__main__)",
         rf"(training|check.model).({frameworks})",
-        r"cli.explorer\.(app|figures|guard|page|server|style)",
+        r"cli.explorer\.(app|figures|guard|language|page|server|style)",
         r"cli.golden.onnx_models",
     )
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
