@@ -96,7 +96,7 @@ def mistakes_to_try(
 
 def _pairs(encoding: Encoding, single: list[Mistake]) -> Iterator[Mistake]:
     """Yield pairs of mistakes of which neither is known, the cheapest first."""
-    several = [mistake for mistake in single if mistake.name != "not rotated"]
+    several = [mistake for mistake in single if mistake.name not in ("not rotated", "not added")]
     usual = [mistake for mistake in several if mistake.name not in RARE]
     rare = [mistake for mistake in several if mistake.name in RARE]
     for number, one in enumerate(usual):
