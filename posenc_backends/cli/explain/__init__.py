@@ -11,10 +11,7 @@ from ..parser import Help
 HELP = Help(
     "explain",
     help="describe the positional encodings of a config, a GGUF file or more, or an encoding",
-    description=(
-        "Print the positional encoding of a model: each pair's wavelength, the scaling, and lengths.\n"
-        "Print the arrays of an encoding, also of one of your own, and the pairs of a rotary one."
-    ),
+    description="Print the encoding of a model: each pair's wavelength, the scaling, and lengths; or one of your own.",
     examples=(
         "posenc explain config.json",
         "posenc explain Llama-3.1-8B/ -o pairs.png",

@@ -25,7 +25,9 @@ HELP = Help(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command to its parser."""
-    parser.add_argument("--encoding", metavar="ENCODING", help="test only this one, such as 'mine:Window(num_heads=8)'")
+    parser.add_argument(
+        "--encoding", default="", metavar="ENCODING", help="test only this one, such as 'mine:Window(num_heads=8)'"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write them as a page: sortable, with pictures")
     parser.add_argument(
@@ -38,10 +40,5 @@ def run(options: argparse.Namespace) -> int:
     """Run the report; return the exit status: 0 if no case failed, 1 otherwise."""
     from .backends import report
 
-    return report(
-        options.json,
-        encoding=options.encoding or "",
-        html=options.html,
-        modes=options.modes,
-        verbose=options.verbose,
-    )
+    wanted = {"encoding": options.encoding, "html": options.html, "modes": options.modes}
+    return report(options.json, **wanted, verbose=options.verbose)

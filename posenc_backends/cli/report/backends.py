@@ -28,12 +28,7 @@ from .results import COLUMNS, LEGEND, TARGETS, Section, Target, cell, why
 
 
 def report(
-    path: Path | None,
-    *,
-    encoding: str = "",
-    html: Path | None = None,
-    modes: bool = False,
-    verbose: bool = False,
+    path: Path | None, *, encoding: str = "", html: Path | None = None, modes: bool = False, verbose: bool = False
 ) -> int:
     """Run all installed backends and print the results; write them to `path` as JSON and to `html` as a page.
 
