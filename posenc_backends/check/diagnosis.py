@@ -16,6 +16,7 @@ from .budget import Budget
 from .candidates import Candidate, Float64s
 from .estimates import in_float32, wrong_biases, wrong_factors, wrong_frequencies
 from .mistakes.base import IMPOSSIBLE, Mistake, possible
+from .mistakes.rotary import OF_ATTENTION, SWAPPED
 from .precision_classes import EXACT, UNKNOWN, class_of_call
 from .sample_calls import TestCall
 from .search import SearchOptions, mistakes_to_try
@@ -125,6 +126,17 @@ def _row_errors(signature: Signature, call: TestCall, results: tuple[Float64s, .
         for error in errors_of(signature, call.expected, call, results)
     ]
     return np.asarray(np.max(errors, axis=0))
+
+
+def name_indexer(mistakes: Iterable[FoundMistake], indexer: Any, attention: Any) -> list[FoundMistake]:
+    """Return the mistakes of an indexer, in which a swapped layout that is the attention's has that name."""
+    is_half = attention.layout == "half"
+    if is_half == (indexer.layout == "half"):
+        return list(mistakes)
+    return [
+        replace(one, name=one.name.replace(SWAPPED, OF_ATTENTION)) if ("'half'" in one.description) == is_half else one
+        for one in mistakes
+    ]
 
 
 def _worst_errors(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from posenc_backends.check import DEFAULT, check
-from posenc_backends.check.mistakes.rotary import OF_ATTENTION, SWAPPED
+from posenc_backends.check.diagnosis import name_indexer
 from posenc_backends.check.precision_classes import CLASSES, ROUNDED
 from posenc_backends.check.program import INPUTS, Program, default_form
 from posenc_backends.check.result import IMPOSSIBLE, CheckResult
@@ -259,15 +259,7 @@ def _name_layout_of_attention(result: CheckResult, config: Path) -> CheckResult:
     from posenc_core.huggingface.load_layers import group_layers
 
     attention: Any = next(group.rotary for group in group_layers(read(config))[0] if group.rotary is not None)
-    indexer: Any = result.encoding
-    is_half = attention.layout == "half"
-    if is_half == (indexer.layout == "half"):
-        return result
-    named = (
-        replace(one, name=one.name.replace(SWAPPED, OF_ATTENTION)) if ("'half'" in one.description) == is_half else one
-        for one in result.mistakes
-    )
-    return replace(result, mistakes=tuple(named))
+    return replace(result, mistakes=tuple(name_indexer(result.mistakes, result.encoding, attention)))
 
 
 def _load_function(target: str) -> Callable[..., Any]:

@@ -11,8 +11,11 @@ from ..scaling import YaRN
 from .config import ROPES, is_foreign, join_names, read
 from .facts.models import find_model
 from .facts.records import QueryFactor
+from .load_layers import index_types, load_layers
 from .load_rope import load_rope
 from .parameters import find_parameters, layer_types, list_types
+
+OF_HYBRID = "of type 'hybrid'"
 
 
 def load_query_scale(config: Any, *, layer_type: str | None = None) -> QueryEncoding | None:
@@ -97,10 +100,25 @@ def find_query_scale(config: Mapping[str, Any]) -> QueryEncoding | None:
     return _build(values, factor)
 
 
+def list_query_scales(config: Any) -> tuple[QueryEncoding | None, ...]:
+    """Return the factor of queries of each layer of a model, None for layers without one.
+
+    Raises:
+        TypeError, ValueError: as in `load_layers`.
+    """
+    text_config = read(config)
+    scale, where = find_query_scale(text_config), layers_with_factor(text_config)
+    rotary, types = load_layers(config), index_types(text_config) or ()
+    has_scale = [one is None for one in rotary] if where else [True] * len(rotary)
+    if where == OF_HYBRID:
+        has_scale = [name == "hybrid" for name in types]
+    return tuple(scale if one else None for one in has_scale)
+
+
 def _is_scaled(config: dict[str, Any], layer_type: str) -> bool:
     """Return whether layers of this type multiply queries, if any do."""
     layers = layers_with_factor(config)
-    if layers == "of type 'hybrid'":
+    if layers == OF_HYBRID:
         return layer_type == "hybrid"
     return layers is None or find_parameters(config, layer_type)[0] is None
 

@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import torch
-from transformers import CONFIG_MAPPING
 
 from posenc_backends.check.model import check_model
 from posenc_backends.torch.huggingface import apply_rotary_transformers
@@ -37,12 +36,6 @@ def test_right_models_conform(family):
     result = check_model(model_of(config))
     assert result.status == 0, result
     assert len(result.layers) == config.num_hidden_layers - (family.model_type in ("lfm2", "minimax"))
-
-
-def test_a_model_whose_tokens_depend_on_positions_is_not_judged():
-    config = CONFIG_MAPPING["bert"](hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
-    with pytest.raises(ValueError, match=r"not judged: \S*encoder\.layer\.0\.\S+, whose tokens depend on positions"):
-        check_model(model_of(config), spec="Rotary(head_dim=4, layout='half')")
 
 
 LLAMA = Family("llama", rope("default", 5e5))
@@ -78,16 +71,24 @@ def of_positions(change):
     return plant
 
 
-def forget_cache(model):
+def forget_cache(model, *, unless_given=False):
     """Let the model count positions from 0 in each call, as if nothing were in the cache."""
 
     def counted(part, args, kwargs):
         tokens = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
-        if kwargs.get("position_ids") is None:
+        if kwargs.get("position_ids") is None or (kwargs.get("past_key_values") is not None and not unless_given):
             kwargs = kwargs | {"position_ids": torch.arange(tokens.shape[1])[None]}
         return args, kwargs
 
     model.get_decoder().register_forward_pre_hook(counted, with_kwargs=True)
+
+
+def test_positions_that_only_generate_counts():
+    model = model_of(config_of(LLAMA))
+    forget_cache(model, unless_given=True)
+    result = check_model(model)
+    assert result.status == 0, result
+    assert "after a cache, the model does not count positions itself" in str(result)
 
 
 def of_function(name, change):

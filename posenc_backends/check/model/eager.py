@@ -6,15 +6,15 @@ The framework's functions and the calls of modules are replaced for the time of 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from .likeness import are_alike, are_tables, axes_of_products, have_lengths, identities, place_of_cosine
-from .protocol import Buffer, Call, Product
+from .likeness import are_alike, are_tables, axes_of_products, identities, keep_lengths, place_of_cosine
+from .protocol import Buffer, Call, Float64s, Product, Trace
 
 POSITIONS, STARTS = ("position_ids", "positions"), ("start", "offset")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -71,7 +71,7 @@ class EagerModel:
 
     def __init__(self, model: Any, framework: Framework, call: Callable[..., Any] | None) -> None:
         self.model, self.framework, self.call = model, framework, call
-        self.takes: set[str] = {*inspect.signature(call or framework.function(model)).parameters}
+        self.takes: Mapping[str, inspect.Parameter] = inspect.signature(call or framework.function(model)).parameters
         self.makes_cache: bool = call is None and "cache" in self.takes and framework.make_cache(model, 0) is not None
         held = [x for _, module in framework.modules(model) for x, _ in framework.held(module)]
         weights = [x for x in held if "float" in str(x.dtype)]
@@ -87,14 +87,25 @@ class EagerModel:
     @property
     def takes_positions(self) -> bool:
         """Whether the model takes the position of each token, or of the first, or a cache that has it."""
-        return self.makes_cache or bool(self.takes & {*POSITIONS, *STARTS})
+        return self.makes_cache or not self.takes.keys().isdisjoint({*POSITIONS, *STARTS})
+
+    @property
+    def needs_positions(self) -> bool:
+        """Whether the model cannot run without positions."""
+        known = (self.takes[name] for name in (*POSITIONS, *STARTS) if name in self.takes)
+        return self.call is None and any(one.default is inspect.Parameter.empty for one in known)
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model has a `generate`, which gives it the position of each token: it does not matter here."""
+        return False
 
     @property
     def takes_cache(self) -> bool:
         """Whether `call` takes the cache that it returned, or the model one of the common form."""
         return self.makes_cache or (self.call is not None and "cache" in self.takes)
 
-    def run(self, call: Call, *, is_rotated: bool = True) -> tuple[list[Product], Any]:
+    def run(self, call: Call, *, is_rotated: bool = True) -> Trace:
         """Return what the attention of each layer multiplies in a call; see `TorchModel.run`."""
         name = next((one for one in (*POSITIONS, *STARTS) if one in self.takes), None)
         given = {} if self.call is None or name is None else {name: None}
@@ -104,13 +115,14 @@ class EagerModel:
         if call.positions is None or name in POSITIONS:
             if name in POSITIONS and call.positions is not None:
                 given[name] = self.framework.from_numpy(call.positions)
-            return self._products(call.tokens, given, is_rotated)
+            products, cache = self._products(call.tokens, given, is_rotated)
+            return Trace(products, cache=cache)
         starts = call.positions.reshape(-1, *call.tokens.shape)[0, :, 0]  # of rows: one for each run
         rows = []
         for row, (tokens, at) in enumerate(zip(call.tokens[:, None], starts, strict=True)):
             start = {"cache": self.framework.make_cache(self.model, int(at))} if name is None else {name: int(at)}
             rows.append(self._products(tokens, given | start, is_rotated, row)[0])
-        return [_join(products) for products in zip(*rows, strict=True)], None
+        return Trace([_join(products) for products in zip(*rows, strict=True)])
 
     def _products(
         self, tokens: npt.NDArray[Any], given: dict[str, Any], is_rotated: bool, row: int = 0
@@ -153,6 +165,12 @@ class EagerModel:
         """Return the names and classes of modules that seem to encode positions and that no call has reached."""
         named = [(name, type(module).__name__) for name, module in self.framework.modules(self.model)]
         return [(name, cls) for name, cls in named if name not in self.run_names and _seems_rotary(cls)]
+
+    def weights(self, shape: tuple[int, ...]) -> list[tuple[str, Float64s]]:
+        """Return the arrays of this shape that modules hold, with the names of modules."""
+        modules = self.framework.modules(self.model)
+        held = ((name, x) for name, module in modules for x, _ in self.framework.held(module))
+        return [(name, self.framework.to_numpy(x)) for name, x in held if tuple(x.shape) == shape]
 
     def buffers(self) -> list[Buffer]:
         """Return nothing: these frameworks have no buffers that stay without numbers."""
@@ -254,7 +272,7 @@ class Run:
             advice = "check the model without it"
             raise TypeError(f"`{inner}` is called in a function that is traced, such as `nnx.remat`: {advice}.")
         q, k = (x.reshape(self.sizes[0], -1, *x.shape[-2:]) for x in (q, k))
-        self.products.append(Product(name, q, k, None, follows))
+        self.products.append(Product(name, q, k, follows_positions=follows))
 
     def follow(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the call of a class of modules, which leaves out what it rotates if rotations are left out."""
@@ -334,7 +352,7 @@ class Run:
             x is not None
             and are_alike(x, self.sizes)
             and not are_alike(one, self.sizes)
-            and have_lengths(x, one)
+            and keep_lengths(x, one)
             for x, one in zip(inputs, results, strict=True)
         )  # fmt: skip
 

@@ -1,8 +1,8 @@
-"""Compare what a layer multiplies with what its encoding gives, and name the mistake."""
+"""Compare what a layer multiplies with the rotation that its encoding gives, and name the mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from ..candidates import Candidate, Float64s, by_column
 from ..diagnosis import LIMIT, Diagnosis, FoundMistake, found_in, measure
 from ..mistakes.base import Mistake
 from ..sample_calls import TestCall
-from ..signatures import RotateQueriesAndKeys
+from ..signatures import RotateQueriesAndKeys, Signature
 
 MOST_HYPOTHESES = 800
 NOPE, NOT_FINITE, WRONG_WIDTH = "NoPE ignored", "not finite", "wrong head_dim"
@@ -119,13 +119,17 @@ def _signature(encoding: Any, dtype: str) -> InModel:
 
 
 class Judge:
-    """Finds the mistakes of layers; those of one layer are tried first on the next."""
+    """Finds the mistakes of layers; those of one layer are tried first on the next.
+
+    Attributes:
+        known: the mistakes found so far, by what they concern.
+    """
 
     def __init__(self) -> None:
-        self.known: list[Mistake] = []
+        self.known: dict[str, list[Mistake]] = {}
 
     def mistakes(self, encoding: Any, calls: Iterable[Observation]) -> list[FoundMistake]:
-        """Return the mistakes of a layer in the first call that shows one.
+        """Return the mistakes of a layer's rotation in the first call that shows one.
 
         Args:
             encoding: of the layer; None if queries and keys must not rotate.
@@ -133,35 +137,38 @@ class Judge:
         """
         if encoding is not None and encoding.layout == "interleaved_to_half":  # channels are in the order of results
             encoding = replace(encoding, layout="half")
-        calls = list(calls)
-        diagnosis = Diagnosis(_signature(encoding, calls[0].dtype), Budget(MOST_HYPOTHESES))
-        diagnosis._known = self.known
+        diagnosis: Diagnosis | None = None
         for observation in calls:
-            found = list(self._of_call(encoding, observation, diagnosis))
-            if found:
+            diagnosis = diagnosis or self.diagnosis(_signature(encoding, observation.dtype))
+            if found := self._of_call(encoding, observation, diagnosis):
                 return found
         return []
 
-    def _of_call(self, encoding: Any, observation: Observation, diagnosis: Diagnosis) -> Iterator[FoundMistake]:
-        infinite = float("inf")
+    def diagnosis(self, signature: Signature) -> Diagnosis:
+        """Return a search that tries first what it found in other layers."""
+        diagnosis = Diagnosis(signature, Budget(MOST_HYPOTHESES))
+        diagnosis._known = self.known.setdefault("".join(signature.outputs), [])
+        return diagnosis
+
+    def _of_call(self, encoding: Any, observation: Observation, diagnosis: Diagnosis) -> list[FoundMistake]:
+        call, infinite = observation.call(None), float("inf")
         if not observation.is_finite:
-            yield found_in(observation.call(None), NOT_FINITE, "queries or keys are NaN or infinity", error=infinite)
-        elif encoding is None:
-            if not observation.is_still:
-                error = max(
-                    relative_difference(*both) for both in zip(observation.plain, observation.rotated, strict=True)
-                )
-                yield found_in(observation.call(None), NOPE, "queries and keys rotate", error=error * 2**24)
-        elif (width := observation.plain[0].shape[-1]) < encoding.head_dim:
-            yield found_in(observation.call(None), WRONG_WIDTH, f"heads have {width} channels", error=infinite)
-        else:
-            observation = observation.take_channels(encoding.head_dim)
-            expected = Candidate(
-                encoding=encoding.at(int(observation.positions.max()) + 1), positions=observation.positions
-            )
-            result = measure(diagnosis.signature, observation.call(expected), observation.rotated)
-            if result.worst > LIMIT:
-                few = observation.take_heads(HEADS)
-                result = measure(diagnosis.signature, few.call(expected), few.rotated)
-            diagnosis.add(result)
-            yield from diagnosis.mistakes
+            return [found_in(call, NOT_FINITE, "queries or keys are NaN or infinity", error=infinite)]
+        if encoding is None:
+            if observation.is_still:
+                return []
+            error = max(relative_difference(*both) for both in zip(observation.plain, observation.rotated, strict=True))
+            return [found_in(call, NOPE, "queries and keys rotate", error=error * 2**24)]
+        if (width := observation.plain[0].shape[-1]) < encoding.head_dim:
+            return [found_in(call, WRONG_WIDTH, f"heads have {width} channels", error=infinite)]
+        observation = observation.take_channels(encoding.head_dim)
+        expected = Candidate(
+            encoding=encoding.at(int(observation.positions.max()) + 1), positions=observation.positions
+        )
+        result = measure(diagnosis.signature, observation.call(expected), observation.rotated)
+        if result.worst > LIMIT:
+            few = observation.take_heads(HEADS)
+            of_few = measure(diagnosis.signature, few.call(expected), few.rotated)
+            result = of_few if of_few.worst > LIMIT else result
+        diagnosis.add(result)
+        return diagnosis.mistakes

@@ -1,4 +1,4 @@
-"""Common features of a model's arrays: equal tokens, tables of cosine and sine, and the axes of products."""
+"""Common features of arrays of NumPy or PyTorch: equal tokens, tables of cosine and sine, and axes of products."""
 
 from __future__ import annotations
 
@@ -6,60 +6,64 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 SAME = 1e-5  # relative difference of rows that do not depend on positions
 
 
-def are_alike(x: npt.NDArray[Any], sizes: tuple[int, int]) -> bool:
+def are_alike(x: Any, sizes: tuple[int, int]) -> bool:
     """Return whether all tokens have the same numbers; `x` is `(rows, …, length, …)`."""
     axes = [axis for axis, size in enumerate(x.shape) if axis and size == sizes[1]]
-    if x.shape[:1] != sizes[:1] or not axes:
+    if tuple(x.shape[:1]) != sizes[:1] or not axes:
         return False
-    return bool(np.abs(x - x[:1].take([0], axes[0])).max() <= SAME * np.abs(x).max())
+    first = x[(slice(1), *(slice(1 if axis == axes[0] else None) for axis in range(1, x.ndim)))]
+    return bool(abs(x - first).max() <= SAME * abs(x).max())
 
 
-def have_lengths(x: npt.NDArray[Any], rotated: npt.NDArray[Any]) -> bool:
-    """Return whether all rows of a result are longer than those that were given by the same factor."""
-    before, after = (np.linalg.norm(one, axis=-1) for one in (x, rotated))
-    factor = np.linalg.norm(after) / np.linalg.norm(before)
-    return bool(np.abs(after - factor * before).max() <= 2**-6 * after.max())
+def keep_lengths(x: Any, rotated: Any) -> bool:
+    """Return whether a module leaves the length of each row as it is, up to one factor for all."""
+    before, after = (_norms(one) for one in (x, rotated))
+    factor = _norms(after.reshape(-1)) / _norms(before.reshape(-1))
+    return bool(abs(after - factor * before).max() <= 2**-6 * after.max())
 
 
-def are_tables(results: Sequence[npt.NDArray[Any]]) -> bool:
+def are_tables(results: Sequence[Any]) -> bool:
     """Return whether arrays are cosine and sine of the same angles, or one is a complex number for each."""
-    if len(results) == 1 and np.iscomplexobj(results[0]):
-        squares = np.abs(results[0]) ** 2
-    elif len(results) == 2 and results[0].shape == results[1].shape:
-        squares = results[0] ** 2 + results[1] ** 2
+    if len(results) == 1 and _is_complex(results[0]):
+        squares = abs(results[0]) ** 2
+    elif len(results) == 2 and results[0].shape == results[1].shape and not any(map(_is_complex, results)):
+        squares = _wide(results[0]) ** 2 + _wide(results[1]) ** 2
     else:
         return False
     size = squares.mean()
-    return bool(size > 0 and np.abs(squares - size).max() <= 2**-5 * size)
+    return bool(size > 0 and abs(squares - size).max() <= 2**-5 * size)
 
 
-def place_of_cosine(results: Sequence[npt.NDArray[Any]]) -> int:
+def place_of_cosine(results: Sequence[Any]) -> int:
     """Return which of two tables is the cosine: it is near 1 in the first row, of position 0."""
-    first = [np.linalg.norm(one.reshape(-1, one.shape[-1])[0]) for one in results]
-    return int(len(first) > 1 and first[1] > first[0])
+    first = [_norms(one.reshape(-1, one.shape[-1])[0]) for one in results]
+    return int(len(first) > 1 and bool(first[1] > first[0]))
 
 
-def identities(tables: Sequence[npt.NDArray[Any]]) -> dict[int, npt.NDArray[Any]]:
+def ones_and_zeros(tables: Sequence[Any], cosine: int | None = None) -> list[Any]:
+    """Return tables by which nothing rotates, in place of a complex one, or of the cosine and the sine."""
+    cosine = place_of_cosine(tables) if cosine is None else cosine
+    return [one * 0 + float(number == cosine) for number, one in enumerate(tables)]
+
+
+def identities(tables: Sequence[Any]) -> dict[int, Any]:
     """Return, for those of some arrays that are tables of cosine and sine, tables by which nothing rotates."""
-    found: dict[int, npt.NDArray[Any]] = {}
+    found: dict[int, Any] = {}
     for at, one in enumerate(tables):
         for other in range(at + 1, len(tables)):
-            both = (one, tables[other])
-            if are_tables(both):
-                cosine = place_of_cosine(both)
-                found |= {place: np.full_like(one, float(cosine == n)) for n, place in enumerate((at, other))}
-        if np.iscomplexobj(one) and are_tables([one]):
-            found[at] = np.ones_like(one)
-        elif one.shape[-1] % 2 == 0 and are_tables(halves := np.split(one, 2, axis=-1)):
-            cosine = place_of_cosine(halves)
-            ones = [np.full_like(half, float(cosine == n)) for n, half in enumerate(halves)]
-            found[at] = np.concatenate(ones, axis=-1)
+            if are_tables((one, tables[other])):
+                found |= dict(zip((at, other), ones_and_zeros((one, tables[other])), strict=True))
+        if are_tables([one]):
+            found[at] = one * 0 + 1
+        elif one.shape[-1] % 2 == 0 and not _is_complex(one):
+            half = one.shape[-1] // 2
+            parts = one[..., :half], one[..., half:]
+            if are_tables(parts):
+                found[at] = one * 0
+                found[at][..., :half], found[at][..., half:] = ones_and_zeros(parts)
     return found
 
 
@@ -82,3 +86,16 @@ def axes_of_products(equation: str, num_axes: int) -> list[tuple[int, list[int]]
         (place, [labels.index(letter) for letter in (*(one for one in output if one in labels), *width)])
         for place, labels in operands
     ]
+
+
+def _is_complex(x: Any) -> bool:
+    return "complex" in str(x.dtype)
+
+
+def _wide(x: Any) -> Any:
+    """Return real numbers in float64."""
+    return x.double() if hasattr(x, "double") else x
+
+
+def _norms(x: Any) -> Any:
+    return (_wide(x) ** 2).sum(-1) ** 0.5

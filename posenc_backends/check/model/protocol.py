@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Float64s = npt.NDArray[np.float64]
+HIDDEN = -9000.0  # scores below are those of keys that a mask hides
 
 
 class Call(NamedTuple):
@@ -19,12 +20,20 @@ class Call(NamedTuple):
         positions: `(rows, length)`, or `(axes, rows, length)`; None to leave them to the model.
         cache: what an earlier call returned.
         has_cache: whether to ask for a cache.
+        with_scores: whether products must have the scores of some queries.
     """
 
     tokens: npt.NDArray[np.int64]
     positions: npt.NDArray[np.int64] | None
     cache: Any = None
     has_cache: bool = False
+    with_scores: bool = False
+
+    @property
+    def queries(self) -> npt.NDArray[np.int64]:
+        """The tokens whose scores are read: the first two, one in the middle, and the last."""
+        length = self.tokens.shape[1]
+        return np.unique([0, min(1, length - 1), length // 2, length - 1])
 
 
 class Product(NamedTuple):
@@ -33,15 +42,46 @@ class Product(NamedTuple):
     Attributes:
         name: the module that does.
         q, k: `(rows, heads, length, width)`.
-        bias: what is added to their products, if it is given to the same function; None if nothing is.
+        scores: what softmax is given for `Call.queries`, or what is added to the products there, whichever the
+            framework shows, `(rows, heads, queries, keys)`; None if the call does not ask, or they were not seen.
         follows_positions: whether the hidden states that the layer is given depend on positions.
+        is_indexer: whether the products select keys for attention, and no softmax takes them.
     """
 
     name: str
     q: Float64s
     k: Float64s
-    bias: Float64s | None
+    scores: Float64s | None = None
     follows_positions: bool = False
+    is_indexer: bool = False
+
+
+class Addition(NamedTuple):
+    """Rows that a model adds to tokens before its first layer.
+
+    Attributes:
+        name: the module that does.
+        rows: `(rows, length, dim)`.
+    """
+
+    name: str
+    rows: Float64s
+
+
+class Trace(NamedTuple):
+    """The products and sums of a model in a call, in order.
+
+    Attributes:
+        products: of queries and keys, in order.
+        additions: rows that are added to tokens; None if the framework does not show them.
+        layers: whether tokens depend on positions when they enter, of each layer.
+        cache: what the model returned, for the next call.
+    """
+
+    products: list[Product]
+    additions: list[Addition] | None = None
+    layers: dict[str, bool] = {}  # noqa: RUF012  # never changed
+    cache: Any = None
 
 
 def layer_number(module: str) -> int | None:
@@ -71,8 +111,16 @@ class ModelAdapter(Protocol):
     @property
     def takes_cache(self) -> bool: ...
 
-    def run(self, call: Call, *, is_rotated: bool = True) -> tuple[list[Product], Any]: ...
+    @property
+    def needs_positions(self) -> bool: ...
+
+    @property
+    def generates(self) -> bool: ...
+
+    def run(self, call: Call, *, is_rotated: bool = True) -> Trace: ...
 
     def list_idle(self) -> list[tuple[str, str]]: ...
 
     def buffers(self) -> list[Buffer]: ...
+
+    def weights(self, shape: tuple[int, ...]) -> list[tuple[str, Float64s]]: ...

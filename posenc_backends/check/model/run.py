@@ -1,42 +1,40 @@
-"""Run a model on single tokens at many positions, and judge each layer by its config."""
+"""Judge each layer of a model, and what is added to its tokens, by its config."""
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from posenc_core._array_api.checks import shown
-from posenc_core.encodings import Encoding, RotaryEncoding
-from posenc_core.encodings.notation import parse
-from posenc_core.huggingface import load_layers
+from posenc_core.encodings import Encoding
 from posenc_core.huggingface.load_layers import name_layers
 
-from ..diagnosis import FoundMistake
+from ..diagnosis import FoundMistake, name_indexer
 from ..precision_classes import UNKNOWN
+from .additive import (
+    ALIKE,
+    Rows,
+    bias_mistakes,
+    factor_mistakes,
+    in_bfloat16,
+    missing_table,
+    mistakes_past_the_table,
+    table_mistakes,
+)
+from .calls import AFTER_CACHE, NUMBER, OTHER, Calls, Seen
+from .expected import Expected, LayerEncodings, expect
 from .judge import NOT_FINITE, Judge, Observation
-from .protocol import Call, Float64s, ModelAdapter, Product, layer_number
-from .result import LayerResult, ModelResult
+from .protocol import Float64s, ModelAdapter, layer_number
+from .result import LayerResult, ModelResult, TableResult
 
-NEAR = np.stack([np.arange(3, 20), np.arange(100, 117)])  # of two rows
-SINGLE_ROWS = np.r_[0, NEAR.ravel()][:, None]  # of rows of one token
-FAR = np.array(
-    [0, 31, 32, 33, 127, 128, 500, 511, 1000, 2047, 2048, 4095, 4096, 8191, 10000, 32767, 65537, 100003, 131071]
-)[:, None]
-OTHER, NUMBER = re.compile(r"indexer|compress|cross|enc_?dec|encoder_attn|vision|visual"), r"(?<=\.)\d+(?=\.)"
-OWN_POSITIONS = np.arange(67)  # of a model that counts tokens itself
-FIRST = "not judged: position 0, which others are compared with, as the rotation cannot be left out"
-CACHE_LENGTH = 5  # tokens before the one that is judged
-AFTER_CACHE = f"after a cache of {CACHE_LENGTH}"
 NOT_COMPUTED, MOST_NUMBERS = "buffer not computed", 3
 EAGER = {"keras": ("keras", "Keras"), "mlx": ("mlx", "MLX"), "flax": ("jax", "NNX")}  # file and class, by library
-ALIKE = 1e-4  # relative difference of rows that do not depend on positions, but for their length
 
 
 def check_model(
@@ -46,28 +44,33 @@ def check_model(
     spec: Encoding | str | None = None,
     call: Callable[..., Any] | None = None,
 ) -> ModelResult:
-    """Check in each layer of a model whether queries and keys rotate as its config says, and name the mistake if not.
+    """Check in each layer of a model whether positions enter as its config says, and name the mistake if not.
 
-    The model runs on rows of one token each, the same in all rows, at positions up to 131,071, and once more with all
-    angles 0. The hidden states of all rows are then equal in each layer, so that queries and keys differ by
-    their rotation alone.
+    Judged are rotations of queries and keys, of attention and of indexers, factors of queries, biases of scores, and
+    rows that are added to tokens. The model runs on equal tokens at positions up to 131,071, and once more with all
+    angles 0. All tokens enter each layer with the same hidden state, so that queries, keys and scores differ by their
+    positions alone.
 
     Args:
         model: a PyTorch, MLX, flax.nnx or Keras module, called as `model(tokens, position_ids=…)` with tokens
             `(rows, length)`; `positions`, `start` and `offset` are known too.
         config: as in `load_layers`; by default the `config` of the model.
-        spec: the encoding of all layers, or its `repr`, in place of a config.
+        spec: the only encoding of the model, or its `repr`, in place of a config.
         call: calls the model if it needs other arguments, with keywords of these names as far as it has them: `tokens`,
             `positions` (None to leave them to the model) and `cache` (None, or what the last call returned).
     Returns:
-        The result: `status`, `layers`, `remarks`; as a string, a report.
+        The result: `status`, `layers`, `tables`, `remarks`; as a string, a report.
     Raises:
         TypeError: if the model is of no known framework.
         ValueError: if there is neither a config nor an encoding, or the model multiplies no queries and keys.
     """
     adapter = _adapter(model, call)
-    expected, remarks = _expected(model, config, spec)
-    return _Run(adapter, expected, remarks, type(model).__name__).result()
+    if spec is not None and config is not None:
+        raise ValueError("`spec` and `config` both name the encoding: give one of them.")
+    config = getattr(model, "config", None) if config is None else config
+    if spec is None and config is None:
+        raise ValueError("`config` is missing: the model has none, so give one, or `spec`.")
+    return _Run(adapter, expect(config, spec), type(model).__name__).result()
 
 
 def _adapter(model: Any, call: Callable[..., Any] | None) -> ModelAdapter:
@@ -86,45 +89,24 @@ def _adapter(model: Any, call: Callable[..., Any] | None) -> ModelAdapter:
     raise TypeError(f"`model` must be {wanted}, got {shown(model)}.")
 
 
-def _expected(model: Any, config: Any, spec: Encoding | str | None) -> tuple[Any, list[str]]:
-    """Return the encoding of each layer, or the one of all, and what the config warns of."""
-    if spec is not None:
-        if config is not None:
-            raise ValueError("`spec` and `config` both name the encoding: give one of them.")
-        encoding = parse(spec) if isinstance(spec, str) else spec
-        if not isinstance(encoding, RotaryEncoding):
-            raise TypeError(f"`spec` must be rotary, got {shown(encoding)}.")
-        return encoding, []
-    config = getattr(model, "config", None) if config is None else config
-    if config is None:
-        raise ValueError("`config` is missing: the model has none, so give one, or `spec`.")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        layers = load_layers(config)
-    return layers, list(dict.fromkeys(str(one.message) for one in caught))
-
-
 class _Run:
-    """The calls of one check.
+    """One check.
 
     Args:
         adapter: the model.
-        expected: the encoding of each layer, or one of all.
-        remarks: to begin with.
+        expected: its encodings.
         name: of the model.
     """
 
-    def __init__(self, adapter: ModelAdapter, expected: Any, remarks: list[str], name: str) -> None:
-        self.adapter, self.expected, self.remarks, self.name = adapter, expected, remarks, name
-        encodings = [one for one in (expected if isinstance(expected, tuple) else (expected,)) if one is not None]
-        self.num_axes = max((one.num_axes for one in encodings), default=1)
+    def __init__(self, adapter: ModelAdapter, expected: Expected, name: str) -> None:
+        self.adapter, self.expected, self.remarks, self.name = adapter, expected, expected.remarks, name
         self.judge = Judge()
-        self.call_names: list[str] = []  # names of calls
+        self.seen: list[Seen] = []
 
     def result(self) -> ModelResult:
         """Make the calls and judge each layer."""
         try:
-            layers = self._layers()
+            layers, tables = self._judge()
         except Exception as error:  # noqa: BLE001 - whatever the model raises
             failure = f"the model raised {type(error).__name__}: {' '.join(str(error).split())}"
             return ModelResult(model=self.name, failure=failure, remarks=tuple(self.remarks))
@@ -133,28 +115,163 @@ class _Run:
             raise ValueError(f"`model` must have a layer that can be judged, but {reasons}.")
         if any(layer.mistakes for layer in layers) and self.adapter.has_sine_first:
             self.adapter.reads_sine_first = True
-            other = self._layers()
+            other, _ = self._judge()
             layers = layers if any(layer.mistakes for layer in other) else other
-        if isinstance(self.expected, tuple):
-            found = {layer.number for layer in layers}
-            silent = [at for at, one in enumerate(self.expected) if one is not None and at not in found]
-            self.remarks += (
-                [f"not found: products of queries and keys in {name_layers(None, silent)}"] if silent else []
-            )
+        self._note_what_is_missing(layers)
         self.remarks += [f"not run: {name} ({cls})" for name, cls in self.adapter.list_idle()]
-        remarks = tuple(dict.fromkeys(self.remarks))
-        return ModelResult(model=self.name, layers=tuple(layers), calls=tuple(self.call_names), remarks=remarks)
+        return ModelResult(
+            model=self.name,
+            layers=tuple(layers),
+            tables=tuple(tables),
+            calls=tuple(dict.fromkeys(one.name for one in self.seen)),
+            remarks=tuple(dict.fromkeys(self.remarks)),
+        )
 
-    def _layers(self) -> list[LayerResult]:
-        calls = [*self._calls(), *self._after_cache()]
-        self.call_names = list(dict.fromkeys(observation.name for call in calls for observation in call.values()))
+    def _judge(self) -> tuple[list[LayerResult], list[TableResult]]:
+        calls = Calls(self.adapter, self.expected.num_axes, self.expected.limit, self.remarks)
+        self.seen = list(calls.all())
         layers = []
-        for module, number in self._modules(calls[0]):
-            encoding = self.expected[number] if isinstance(self.expected, tuple) else self.expected
-            observation = [call[module] for call in calls if module in call]
-            mistakes = [self._rename(one) for one in self.judge.mistakes(encoding, observation)]
-            layers.append(LayerResult(module, number, encoding, tuple(mistakes)))
-        return layers
+        for place, module in enumerate(self.seen[0].rotations):
+            part, number = self.expected.part_of(module), layer_number(module)
+            number = place if number is None else number
+            encodings = self.expected.layer(part, number)
+            if OTHER.search(module.lower()):
+                self.remarks.append(f"not judged: {re.sub(NUMBER, '*', module)}, which is no attention within the text")
+            elif encodings is None:
+                self.remarks.append(f"not judged: {module}, which the config does not describe")
+            else:
+                mistakes = self._of_layer(module, encodings)
+                layers.append(LayerResult(module, part, number, encodings, tuple(mistakes)))
+        return layers, self._tables(calls)
+
+    def _of_layer(self, module: str, encodings: LayerEncodings) -> list[FoundMistake]:
+        """Return the mistakes of a layer of all kinds, of each kind in the first call that shows one."""
+        judge = self.judge
+        mistakes = [
+            self._rename(one) for one in judge.mistakes(encodings.rotary, [*_of(self.seen, "rotations", module)])
+        ]
+        if any(one.name in (NOT_FINITE, NOT_COMPUTED) for one in mistakes):
+            return mistakes
+        bias, weights = encodings.bias, self._weights(encodings.bias, module)
+        if bias is not None and self.expected.divides_bias(self.expected.part_of(module)):
+            bias = in_bfloat16(bias, self.seen[0].rotations[module].plain[0].shape[-1])
+        of_calls = (bias_mistakes(judge, bias, one, weights) for one in _of(self.seen, "scores", module))
+        others = {
+            "bias": next(filter(None, of_calls), []),
+            "factor of queries": self._of_factors(encodings, module),
+        }
+        if encodings.indexer is not None and (calls := self._indexers(module)):
+            of_indexer = judge.mistakes(encodings.indexer, calls)
+            others["indexer"] = name_indexer(of_indexer, encodings.indexer, encodings.rotary)
+        return [*mistakes, *(one for output, found in others.items() for one in _with_output(found, output))]
+
+    def _of_factors(self, encodings: LayerEncodings, module: str) -> list[FoundMistake]:
+        """Return the mistakes in the factors of queries; a layer without rotation may count tokens by itself."""
+        encoding = encodings.scale
+        given, own = (
+            [find for one in self.seen if one.is_given is is_given for find in _of([one], "lengths", module)]
+            for is_given in (True, False)
+        )
+        of_given, of_own = (
+            next(filter(None, (factor_mistakes(self.judge, encoding, one) for one in calls)), [])
+            for calls in (given, own)
+        )
+        is_still = not any(np.ptp(one.lengths) > ALIKE for one in given)
+        if encoding is None or encodings.rotary is not None or not (of_given and own and is_still):
+            return of_given or of_own
+        grows = np.ptp(encoding.factors(own[0].positions)) > ALIKE
+        words = "factors of queries count tokens, whatever positions are given"
+        self.remarks.append(
+            words if grows else f"not judged: {words}, or are missing, as they are 1 up to {own[0].positions[-1]}"
+        )
+        return of_own
+
+    def _weights(self, encoding: Any, module: str = "") -> list[tuple[str, Float64s]]:
+        """Return the arrays that may be the table of an encoding that learns, those of like names first."""
+        parameters = encoding.parameters() if encoding is not None else {}
+        weights = self.adapter.weights(parameters["table"].shape) if "table" in parameters else []
+        return sorted(weights, key=lambda one: -_count_common(one[0], module))
+
+    def _tables(self, calls: Calls) -> list[TableResult]:
+        """Return the result of each table that is or should be added to tokens, by part."""
+        past, results = calls.past_the_table(), list[TableResult]()
+        for part in self.expected.parts or ("",):
+            wanted, added = self.expected.tables(part), self._rows(self.seen[0], part)
+            for number in range(max(len(wanted), len(added))):
+                encoding = wanted[number] if number < len(wanted) else None
+                module = added[number][0] if number < len(added) else ""
+                seen = [
+                    (one.is_given, rows[number][1]) for one in self.seen if len(rows := self._rows(one, part)) > number
+                ]
+                seen_past = self._rows(past, part)[number:] if past is not None else []
+                found = self._of_table(part, encoding, seen, [rows for _, rows in seen_past[:1]])
+                if found is not None:
+                    results.append(TableResult(module, part, encoding, tuple(found)))
+        return results
+
+    def _rows(self, seen: Seen, part: str) -> list[tuple[str, Rows]]:
+        """Return the rows that are added in a part of the model; an encoder has no token after a cache."""
+        is_one = seen.name == AFTER_CACHE and part == "encoder"
+        return [] if is_one else [one for one in seen.rows or () if self.expected.part_of(one[0]) == part]
+
+    def _of_table(
+        self, part: str, encoding: Any, seen: list[tuple[bool, Rows]], past: list[Rows]
+    ) -> list[FoundMistake] | None:
+        """Return the mistakes of a table in the first call that shows one; None if it cannot be judged."""
+        first, weights = self.seen[0], self._weights(encoding)
+        own = [rows for is_given, rows in seen if not is_given]
+        layers = [name for name in first.layers if self.expected.part_of(name) == part]
+        if not seen and not layers:
+            self.remarks.append(f"not run: {part or 'the layers'}")
+            return None
+        if not seen:
+            if not any(first.layers[name] for name in layers):
+                return [missing_table(first.name)]
+            self.remarks.append(f"not found: {encoding!r}, which is added to tokens{f' of the {part}' * bool(part)}")
+            return None
+        if encoding is not None and encoding.parameters() and not weights:
+            self.remarks.append(f"not judged: {encoding!r}, as no array has the shape of its table")
+            return None
+        start = self.expected.start(part)
+        every = [rows._replace(positions=rows.positions + start) for _, rows in seen]
+        found = table_mistakes(self.judge, encoding, every, weights)
+        if found and own and encoding and encoding.parameters() and encoding.offset:
+            whole = replace(encoding, offset=0, length=encoding.length + encoding.offset)
+            given = [rows for is_given, rows in seen if is_given]
+            tries = ((encoding, own), (whole, given))
+            if not any(table_mistakes(self.judge, one, rows, weights) for one, rows in tries):
+                self.remarks.append(f"given positions are rows of the table: give them from {encoding.offset} on")
+                return []
+        return found or [mistake for one in past for mistake in mistakes_past_the_table(encoding, one, weights)]
+
+    def _note_what_is_missing(self, layers: list[LayerResult]) -> None:
+        """Add remarks on what the config describes and no call has shown."""
+        seen, expected = self.seen, self.expected
+        found = {layer.number for layer in layers}
+        rotary = expected.rotary if isinstance(expected.rotary, tuple) else ()
+        silent = [number for number, one in enumerate(rotary) if one is not None and number not in found]
+        indexers = [layer.number for layer in layers if layer.encodings.indexer and not self._indexers(layer.module)]
+        factors = [
+            layer.number
+            for layer in layers
+            if layer.encodings.scale and not any(layer.module in one.lengths for one in seen)
+        ]
+        scores = [layer.number for layer in layers if not any(layer.module in one.scores for one in seen)]
+        for what, numbers in (
+            ("not found: products of queries and keys", silent),
+            ("not found: products of the indexer", indexers),
+            ("not judged: factors of queries", factors),
+            ("not looked at: biases of scores", scores),
+        ):
+            self.remarks += [f"{what} in {name_layers(None, numbers)}"] if numbers else []
+        if seen[0].rows is None:
+            self.remarks.append("not looked at: tables that are added to tokens")
+
+    def _indexers(self, module: str) -> list[Observation]:
+        """Return what the indexer of a layer multiplies."""
+        layer = re.sub(r"(?<=\d)\..*", "", module)
+        names = [name for name in self.seen[0].indexers if name.startswith(f"{layer}.")]
+        return [one for name in names for one in _of(self.seen, "indexers", name)]
 
     def _rename(self, mistake: FoundMistake) -> FoundMistake:
         """Return a mistake by its cause in a model: a cache that is forgotten, or a buffer that was not computed."""
@@ -171,105 +288,18 @@ class _Run:
                 return replace(mistake, name=NOT_COMPUTED, description=description)
         return mistake
 
-    def _calls(self) -> list[dict[str, Observation]]:
-        """Return what each layer multiplies near position 0 and far from it."""
-        if not self.adapter.takes_positions:
-            self.remarks.append(f"not run: positions past {OWN_POSITIONS[-1]}, as the model takes none")
-            near, is_alike = self._observe(f"up to {OWN_POSITIONS[-1]}", OWN_POSITIONS[None], is_given=False)
-            self.remarks += [] if is_alike else [FIRST]
-            return [near]
-        near, is_alike = dict[str, Observation](), False
-        if self.adapter.dtype == "float32":
-            before = len(self.remarks)
-            near, is_alike = self._observe("near 0", NEAR)
-            if not is_alike:
-                del self.remarks[before:]
-        if not is_alike:  # where tokens change others, by convolutions or weights whose sum is not 1 in half precision
-            near, is_alike = self._observe("near 0", SINGLE_ROWS)
-        self.remarks += [] if is_alike else [FIRST]
-        try:
-            return [near, self._observe(f"up to {FAR.max():,}", FAR)[0]]
-        except Exception as error:  # noqa: BLE001 - whatever the model raises past the end of its table
-            self.remarks.append(f"not run: positions past {NEAR.max()}: {error}")
-            return [near]
 
-    def _after_cache(self) -> list[dict[str, Observation]]:
-        """Return what each layer multiplies for a token after a cache of others, whose position the model counts."""
-        if not self.adapter.takes_cache:
-            self.remarks.append("not run: a token after a cache, as the model takes none of a known form")
-            return []
-        tokens = np.full((1, CACHE_LENGTH + 1), self.adapter.token)
-        runs = []
-        try:
-            for is_rotated in (True, False):
-                _, cache = self.adapter.run(Call(tokens[:, 1:], None, has_cache=True), is_rotated=is_rotated)
-                if cache is None:
-                    self.remarks.append("not run: a token after a cache, as the model returns none")
-                    return []
-                call = Call(tokens[:, :1], None, cache, has_cache=True)
-                runs.append(self.adapter.run(call, is_rotated=is_rotated)[0])
-        except Exception as error:  # noqa: BLE001 - whatever the model raises
-            self.remarks.append(f"not run: a token after a cache: {type(error).__name__}: {error}")
-            return []
-        last = [[one._replace(k=one.k[..., : CACHE_LENGTH + 1, :][..., -1:, :]) for one in run] for run in runs]
-        positions = np.full((self.num_axes, 1) if self.num_axes > 1 else 1, CACHE_LENGTH)
-        return [self._by_module(AFTER_CACHE, positions, *last)[0]]
-
-    def _modules(self, call: dict[str, Observation]) -> Iterator[tuple[str, int]]:
-        """Yield the modules of layers that are judged, with their numbers."""
-        for place, module in enumerate(call):
-            number = layer_number(module)
-            number = place if number is None else number
-            if OTHER.search(module.lower()):
-                self.remarks.append(f"not judged: {re.sub(NUMBER, '*', module)}, which is no attention within the text")
-            elif isinstance(self.expected, tuple) and number >= len(self.expected):
-                self.remarks.append(f"not judged: {module}, which the config does not describe")
-            else:
-                yield module, number
-
-    def _observe(
-        self, name: str, rows: npt.NDArray[Any], *, is_given: bool = True
-    ) -> tuple[dict[str, Observation], bool]:
-        """Return what each layer multiplies in a call at these positions, and whether all its tokens are alike."""
-        at = self._on_axes(rows)
-        call = Call(np.full(rows.shape, self.adapter.token), at if is_given else None)
-        rotated, _ = self.adapter.run(call)
-        plain, _ = self.adapter.run(call, is_rotated=False)
-        positions = at[..., 0] if rows.shape[1] == 1 else at[..., 0, :] if rows.shape[0] == 1 else at
-        return self._by_module(name, positions, rotated, plain)
-
-    def _by_module(
-        self, name: str, positions: npt.NDArray[Any], rotated: list[Product], plain: list[Product]
-    ) -> tuple[dict[str, Observation], bool]:
-        """Return what each module multiplies first, and whether all tokens are alike."""
-        found, is_alike = dict[str, Observation](), True
-        for one, other in zip(rotated, plain, strict=True):
-            pairs = [_pair(*both) for both in ((other.q, one.q), (other.k, one.k))]
-            before, after, alike = zip(*pairs, strict=True)
-            is_alike &= all(alike)
-            if one.follows_positions and not all(alike):
-                self.remarks.append(f"not judged: {one.name}, whose tokens depend on positions before they rotate")
-                continue
-            found.setdefault(one.name, Observation(name, positions, before, after, self.adapter.dtype))
-        return found, is_alike
-
-    def _on_axes(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Return positions that differ between the axes, if there are several."""
-        if self.num_axes == 1:
-            return rows
-        return np.stack([rows, *(np.roll(rows // axis, axis) for axis in range(1, self.num_axes))])
+def _of(seen: list[Seen], kind: str, module: str) -> list[Any]:
+    """Return what calls show of a module."""
+    return [getattr(one, kind)[module] for one in seen if module in getattr(one, kind)]
 
 
-def _pair(plain: Float64s, rotated: Float64s) -> tuple[Float64s, Float64s, bool]:
-    """Return an array without rotation and with it, `(rows, heads, length, width)`, and whether all tokens are alike.
+def _count_common(one: str, other: str) -> int:
+    """Return with how many parts of their names two modules begin alike."""
+    pairs = zip(one.split("."), other.split("."), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
-    Rows of one token become one row. If what should be without rotation depends on positions, the first token takes
-    its place, whose position is 0.
-    """
-    if plain.shape[2] == 1:
-        plain, rotated = plain.swapaxes(0, 2), rotated.swapaxes(0, 2)
-    first = plain[:1, :, :1]
-    size = np.maximum((first * first).sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
-    longer = (plain * first).sum(axis=-1, keepdims=True) / size
-    is_alike = bool(np.abs(plain - longer * first).max() <= ALIKE * np.abs(plain).max())
-    return plain if is_alike else np.broadcast_to(rotated[:1, :, :1], rotated.shape), rotated, is_alike
+
+def _with_output(mistakes: list[FoundMistake], output: str) -> list[FoundMistake]:
+    """Return mistakes that say what shows them, unless their name does."""
+    return [one if output in one.name else replace(one, outputs=(*one.outputs, output)) for one in mistakes]

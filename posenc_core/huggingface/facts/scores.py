@@ -21,6 +21,7 @@ from ...encodings import (
 from ...encodings.scoring.deberta import Terms
 from .kinds import Config, Found, Size, count_patches, size, sizes
 
+DIVIDED = "slopes are rounded to bfloat16, and the bias is divided by the root of the width of a head"
 UNLIMITED = 8192  # stands for the largest distance where the model has none
 
 

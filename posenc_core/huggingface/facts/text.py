@@ -24,7 +24,7 @@ from .kinds import (
     size,
 )
 from .records import by_model_type
-from .scores import Buckets, Curves, Disentangled, Shifted, Slopes
+from .scores import DIVIDED, Buckets, Curves, Disentangled, Shifted, Slopes
 
 _INPUT = If("position_biased_input", (True,), Rows(), default=True)
 _BOXES = tuple(Rows("max_2d_position_embeddings", name=f"{what} of a box") for what in ("x", "y", "height", "width"))
@@ -238,7 +238,7 @@ _TABLE: dict[str, Facts] = {
         "alibi", (True,),
         (
             Slopes("num_attention_heads"),
-            Note("slopes are rounded to bfloat16, and the bias is divided by the root of the width of a head"),
+            Note(DIVIDED),
         ),
         Rope(), default=False,
     ),

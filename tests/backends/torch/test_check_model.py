@@ -70,7 +70,7 @@ def test_what_cannot_be_checked():
         check_model(nn.Embedding(20, 2))
     with pytest.raises(ValueError, match="both name the encoding"):
         check_model(nn.Embedding(20, 2), {}, spec=RIGHT)
-    with pytest.raises(TypeError, match="must be rotary"):
-        check_model(nn.Embedding(20, 2), spec="Alibi(num_heads=2)")
+    with pytest.raises(TypeError, match="must be rotary, additive or a bias"):
+        check_model(nn.Embedding(20, 2), spec="QueryScale(length=8, scale=0.1)")
     with pytest.raises(TypeError, match="must be a torch"):
         check_model(print, spec=RIGHT)
