@@ -63,7 +63,7 @@ def test_a_cache(of, forgets):
         return model(tokens, positions=positions, past=cache)[1]
 
     result = check_model(model, spec=ROTARY, call=call)
-    assert result.calls == ("near 0", "up to 131,071", "after a cache of 5")
+    assert result.calls == ("near 0", "up to 131,071", "of pairs up to 191", "after a cache of 5")
     assert result.names == (("positions ignored",) if forgets else ()), result
 
 
