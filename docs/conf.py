@@ -22,7 +22,7 @@ from formulas import displayed, inline
 from heads import describe, lead_to_notebooks
 from interactive import Interactive
 from keywords import add_keywords
-from languages import Elsewhere, lead_elsewhere, others, show_contents
+from languages import Elsewhere, OwnText, lead_elsewhere, others, show_contents
 from mistakes import mistakes, mistakes_of_caches
 from notebooks import write_notebooks
 from on_gpu import on_gpu
@@ -85,6 +85,7 @@ def setup(app):
     app.connect("doctree-read", add_keywords)
     app.connect("doctree-read", join_names)
     app.connect("html-page-context", lead_elsewhere)
+    app.add_transform(OwnText)
     app.add_directive("drawn", Drawn)
     app.add_directive("interactive", Interactive)
     app.connect("html-page-context", describe)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from docutils.nodes import Text, document, reference
-from sphinx.addnodes import pending_xref, toctree
+from docutils.nodes import Text, TextElement, document, reference
+from sphinx.addnodes import desc, pending_xref, toctree
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 DOCS = Path(__file__).parent
@@ -46,6 +47,18 @@ def show_contents(app: Sphinx, doctree: document) -> None:
     if app.env.docname == app.config.root_doc:
         for contents in doctree.findall(toctree):
             contents["hidden"] = False
+
+
+class OwnText(SphinxTransform):
+    """What catalogues leave out: what docstrings say."""
+
+    default_priority = 5  # before Sphinx looks for messages, by 10
+
+    def apply(self, **_: object) -> None:
+        """Mark it."""
+        for described in self.document.findall(desc):
+            for text in described.findall(TextElement):
+                text["translatable"] = False
 
 
 class Elsewhere(SphinxPostTransform):
