@@ -39,7 +39,7 @@ def _cost(cases: list[dict[str, Any]]) -> Iterator[str]:
 
 def _ratio(case: dict[str, Any]) -> str:
     low, median, high = case["over plain"]
-    return f"{median:.2f} ({low:.2f} to {high:.2f})"
+    return f"{median:.2f} ({low:.2f}–{high:.2f})"
 
 
 def _structure(found: dict[str, Any]) -> Iterator[str]:

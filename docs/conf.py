@@ -85,7 +85,6 @@ def setup(app):
     app.connect("doctree-read", add_keywords)
     app.connect("doctree-read", join_names)
     app.connect("html-page-context", lead_elsewhere)
-    app.add_transform(OwnText)
     app.add_directive("drawn", Drawn)
     app.add_directive("interactive", Interactive)
     app.connect("html-page-context", describe)
@@ -94,6 +93,7 @@ def setup(app):
     app.connect("html-page-context", lead_to_notebooks)
     app.connect("build-finished", finish)
     if app.tags.has("translated"):
+        app.add_transform(OwnText)
         app.add_post_transform(Elsewhere)
         app.connect("doctree-read", show_contents)
     else:

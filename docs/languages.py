@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from docutils.nodes import Text, TextElement, document, reference
+from docutils.nodes import Node, Text, TextElement, document, literal, math, reference
 from sphinx.addnodes import desc, pending_xref, toctree
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
@@ -17,6 +18,7 @@ OTHERS = ("sphinx", "figures")  # catalogues of the words of the theme, and of t
 PAGES = [path.relative_to(CATALOGUES).with_suffix("").as_posix() for path in sorted(CATALOGUES.rglob("*.po"))]
 TRANSLATED = [page for page in PAGES if page not in OTHERS]
 WORDS = "reference/words"  # names of one thing in papers and libraries, which readers of any page may need
+LETTERS = re.compile(r"[^\W\d_]{2}")
 CHINESE = "zh"  # the folder of the Chinese pages among the English ones
 
 
@@ -50,15 +52,24 @@ def show_contents(app: Sphinx, doctree: document) -> None:
 
 
 class OwnText(SphinxTransform):
-    """What catalogues leave out: what docstrings say."""
+    """What catalogues leave out: docstrings, and what has no words but code, such as a table's numbers."""
 
     default_priority = 5  # before Sphinx looks for messages, by 10
 
     def apply(self, **_: object) -> None:
         """Mark it."""
-        for described in self.document.findall(desc):
-            for text in described.findall(TextElement):
+        for text in self.document.findall(TextElement):
+            if is_in(desc, text) or not any(
+                LETTERS.search(part) for part in text.findall(Text) if not is_in((literal, math), part)
+            ):
                 text["translatable"] = False
+
+
+def is_in(kinds: Any, node: Node | None) -> bool:
+    """Return whether a node or one around it is of these kinds."""
+    while node is not None and not isinstance(node, kinds):
+        node = node.parent
+    return node is not None
 
 
 class Elsewhere(SphinxPostTransform):
