@@ -52,7 +52,7 @@ def show_contents(app: Sphinx, doctree: document) -> None:
 
 
 class OwnText(SphinxTransform):
-    """What catalogues leave out: docstrings, and what has no words but code, such as a table's numbers."""
+    """Catalogues without docstrings, and without what has no words but code, such as the numbers of tables."""
 
     default_priority = 5  # before Sphinx looks for messages, by 10
 

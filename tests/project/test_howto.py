@@ -23,7 +23,7 @@ INDEX = ROOT / "docs" / "index.md"
 def test_a_page_has_the_form_of_the_tutorial(page):
     found = list(blocks(page.read_text(encoding="utf-8")))
     assert {block.kind for block in found} <= {
-        "python", "sh", "{code-block}", "{tab-set}", "{tab-item}", "{literalinclude}",
+        "python", "sh", "{code-block}", "{tab-set}", "{tab-item}", "{literalinclude}", "{interactive}",
     }  # fmt: skip
     if has_tabs(page):
         form.test_each_tab_set_has_all_frameworks_in_their_order(found)
