@@ -196,14 +196,17 @@ def test_what_is_computed_is_said_until_its_pictures_are_shown(opened, explorer)
     page = start(opened, explorer)
     assert page.get_by_role("status").get_by_text("Computing …").is_hidden()
     held = []
-    page.route("**/_dash-update-component", lambda route: held.append(route))  # noqa: PLW0108
+
+    def hold_the_pictures(route):
+        is_of_pictures = route.request.post_data_json["output"] == "drawn.data"
+        held.append(route) if is_of_pictures and not held else route.continue_()
+
+    page.route("**/_dash-update-component?*", hold_the_pictures)
     page.get_by_label("head_dim", exact=True).fill("32")
     page.get_by_text("Computing …").wait_for()
     assert "head_dim=64" in code(page)
     assert float(page.locator(".cards").evaluate("cards => getComputedStyle(cards).opacity")) < 0.5
-    page.unroute("**/_dash-update-component")
-    for route in held:
-        route.continue_()
+    held[0].continue_()
     page.get_by_text("Computing …").wait_for(state="hidden")
     assert "head_dim=32" in code(page)
 

@@ -15,8 +15,8 @@ from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
 from posenc_core.encodings import PositionScoring, QueryEncoding, RotaryEncoding
 from posenc_core.encodings.remapping import RemappedRotary
 
-from .language import joined, phrases, said
-from .style import BLUE, COLORS, GRAY, ORANGE, evenly_spaced, heat_map, line, new_figure, text
+from .language import joined, number, phrases, said
+from .style import BLUE, COLORS, GRAY, ORANGE, evenly_spaced, heat_map, line, new_figure
 from .view import View
 
 AXES = ("time", "height", "width")
@@ -39,13 +39,9 @@ def table(view: View) -> Picture | None:
         return None
     step = -(-values.shape[1] // MOST_COLUMNS)
     shown = np.arange(0, values.shape[1], step)
-    words = joined(
-        said(
-            "{rows} positions × {columns} columns, from {least} to {most}.",
-            rows=f"{len(values):,}", columns=values.shape[1], least=text(values.min()), most=text(values.max()),
-        ),
-        said("One column of {step} is drawn.", step=step) if step > 1 else "",
-    )  # fmt: skip
+    size = "{rows} positions × {columns} columns, from {least} to {most}."
+    words = said(size, rows=f"{len(values):,}", columns=values.shape[1], least=values.min(), most=values.max())
+    words = joined(words, said("One column of {step} is drawn.", step=step) if step > 1 else "")
     row = "patch" if view.is_image else "position"
     return Picture(heat_map(values[:, shown], "column", row, x=shown), words)
 
@@ -57,11 +53,11 @@ def scores(view: View) -> Picture | None:
     tokens = view.sample()
     values = view.scores(tokens, tokens)
     first, last = tokens[0], tokens[-1]
-    back, ahead = text(values[-1, 0]), text(values[0, -1])
+    back, ahead = values[-1, 0], values[0, -1]
     hidden = "{back} from query {last} to key {first}, and keys after their query are hidden."
     seen = "{back} from query {last} to key {first}, {ahead} from query {first} to key {last}."
     words = said("Head {head}: ", head=view.head) if view.has_heads else ""
-    words += said(hidden if ahead == "nan" else seen, back=back, ahead=ahead, first=first, last=last)
+    words += said(hidden if np.isnan(ahead) else seen, back=back, ahead=ahead, first=first, last=last)
     few = said("One position of {step} is drawn.", step=tokens[1]) if len(tokens) < view.length else ""
     return Picture(heat_map(values, "key", "query", x=tokens, y=tokens, is_square=True), joined(words, few))
 
@@ -74,13 +70,11 @@ def patches(view: View) -> Picture | None:
     others = view.length - height * width  # a class token before the patches
     cell = max(view.cell - others, 0)
     values = view.scores(np.array([cell + others]), np.arange(others, view.length))[0]
-    words = said(
-        "Patch {cell} is at row {row}, column {column}: {itself} with itself, from {least} to {most} with all.",
-        cell=cell, row=cell // width, column=cell % width,
-        itself=text(values[cell]), least=text(values.min()), most=text(values.max()),
-    )  # fmt: skip
+    words, (row, column) = "Patch {cell} is at row {row}, column {column}: ", divmod(cell, width)
+    words += "{itself} with itself, from {least} to {most} with all."
+    words = said(words, cell=cell, row=row, column=column, itself=values[cell], least=values.min(), most=values.max())
     figure = heat_map(values.reshape(height, width), "column", "row", is_square=True)
-    line(figure, [cell % width], [cell // width], said("patch {cell}", cell=cell), ORANGE, mode="markers")
+    line(figure, [column], [row], said("patch {cell}", cell=cell), ORANGE, mode="markers")
     return Picture(figure.update_layout(showlegend=False), words)
 
 
@@ -92,7 +86,7 @@ def columns(view: View) -> Picture | None:
     figure, shown = new_figure("position", "value"), evenly_spaced(values.shape[1])
     for column, color in zip(shown, COLORS, strict=False):
         line(figure, np.arange(len(values)), values[:, column], said("column {column}", column=column), color)
-    each = [said("{value} in column {column}", value=text(values[-1, column]), column=column) for column in shown]
+    each = [said("{value} in column {column}", value=values[-1, column], column=column) for column in shown]
     return Picture(figure, said("At position {last}: {values}.", last=len(values) - 1, values=said(", ").join(each)))
 
 
@@ -114,11 +108,8 @@ def wavelengths(view: View) -> Picture | None:
     chosen = pairs[view.pair].wavelength
     if chosen:
         line(figure, [view.pair], [chosen], said("pair {pair}", pair=view.pair), ORANGE, mode="markers")
-    words = said(
-        "Wavelengths from {least} to {most} positions; pair {pair}: {chosen}.",
-        least=text(min(values)), most=text(max(values)), pair=view.pair,
-        chosen=text(chosen) if chosen else said("does not rotate"),
-    )  # fmt: skip
+    words, still = "Wavelengths from {least} to {most} positions; pair {pair}: {chosen}.", said("does not rotate")
+    words = said(words, least=min(values), most=max(values), pair=view.pair, chosen=chosen or still)
     scaling = phrases(describe_scaling(rotary, pairs)) if rotary.scaling else ""
     return Picture(figure, joined(words, said("The scaling: {scaling}.", scaling=scaling) if scaling else ""))
 
@@ -130,8 +121,8 @@ def _wavelengths_by_axis(encoding: RotaryEncoding) -> Picture:
         pairs = [pair for pair, each in enumerate(encoding.axes) if each == axis]
         line(figure, pairs, lengths[pairs], said(names[axis]), color, mode="markers")
         if pairs:
-            least, most = text(lengths[pairs].min()), text(lengths[pairs].max())
-            words.append(said("{axis}: from {least} to {most}", axis=said(names[axis]), least=least, most=most))
+            of, least, most = said(names[axis]), lengths[pairs].min(), lengths[pairs].max()
+            words.append(said("{axis}: from {least} to {most}", axis=of, least=least, most=most))
     return Picture(figure, said("Wavelengths in positions, {axes}.", axes=said("; ").join(words)))
 
 
@@ -144,7 +135,7 @@ def dot_products(view: View) -> Picture | None:
     middle = len(values) // 2
     line(figure, np.arange(len(values)), values, said("with row {row}", row=middle), BLUE)
     words = "Row {row} with itself: {itself}; with row 0: {first}."
-    return Picture(figure, said(words, row=middle, itself=text(values[middle]), first=text(values[0])))
+    return Picture(figure, said(words, row=middle, itself=values[middle], first=values[0]))
 
 
 def decay(view: View) -> Picture | None:
@@ -158,14 +149,12 @@ def decay(view: View) -> Picture | None:
         return None
     by_distance = view.scores(np.arange(view.length), np.zeros(1, np.int64))[:, 0]
     figure, distances, far = new_figure("distance", "score"), np.arange(view.length), view.length - 1
-    words = said(
-        "A query and a key of ones: {near} at distance 0, {last} at {far}.",
-        near=text(by_distance[0]), last=text(by_distance[far]), far=far,
-    )  # fmt: skip
+    words = "A query and a key of ones: {near} at distance 0, {last} at {far}."
+    words = said(words, near=by_distance[0], last=by_distance[far], far=far)
     if encoding.widening == 1:
         bounds = bounds_by_distance(encoding, view.length)
         line(figure, distances, bounds, said("bound ÷ bound at 0"), GRAY, dash="dot")
-        bound = said("The bound of the paper falls there to {bound} of its value at 0.", bound=text(bounds[far]))
+        bound = said("The bound of the paper falls there to {bound} of its value at 0.", bound=bounds[far])
         words = joined(words, bound)
     line(figure, distances, by_distance, said("score of ones"), BLUE)
     return Picture(figure, words)
@@ -178,11 +167,8 @@ def _biases(view: View) -> Picture:
     for head, color in zip(evenly_spaced(len(by_head)), COLORS, strict=False):
         line(figure, np.arange(view.length), by_head[head], said("head {head}", head=head), color)
     chosen = by_head[view.head]
-    words = said(
-        "Query {far}, head {head}: {near} at distance 0, {last} at {far}.",
-        far=far, head=view.head, near=text(chosen[0] + 0.0), last=text(chosen[far]),
-    )  # fmt: skip
-    return Picture(figure, words)
+    words = "Query {far}, head {head}: {near} at distance 0, {last} at {far}."
+    return Picture(figure, said(words, far=far, head=view.head, near=chosen[0] + 0.0, last=chosen[far]))
 
 
 def distances(view: View) -> Picture | None:
@@ -194,11 +180,9 @@ def distances(view: View) -> Picture | None:
     line(figure, np.arange(view.length), np.arange(view.length), said("kept"), GRAY, dash="dot")
     line(figure, np.arange(view.length), remapped, said("of query {far}", far=far), BLUE)
     kept = int(np.argmin([*(remapped == np.arange(view.length)), False]))
-    words = said(
-        "Query {far}: distances below {kept} are kept; at {far} it is {last}, the largest is {most}.",
-        far=far, kept=kept, last=text(remapped[far]), most=text(remapped.max()),
-    )  # fmt: skip
-    return Picture(figure, words)
+    words = "Query {far}: distances below {kept} are kept; at {far} it is {last}, the largest is {most}."
+    last, most = number(remapped[far]), number(remapped.max())  # which may be integers
+    return Picture(figure, said(words, far=far, kept=kept, last=last, most=most))
 
 
 def factors(view: View) -> Picture | None:
@@ -212,7 +196,7 @@ def factors(view: View) -> Picture | None:
     line(figure, positions, column[:, 0], said("logarithm" if is_learned else "factor"), BLUE)
     at = "{first} at position 1, {last} at {far}."
     learned = "Each head multiplies it by its slope and adds its intercept: 0 and 1 before training, a factor of 1."
-    words = said(at, first=text(column[0, 0]), last=text(column[-1, 0]), far=f"{FAR:,}")
+    words = said(at, first=column[0, 0], last=column[-1, 0], far=f"{FAR:,}")
     return Picture(figure, joined(words, said(learned) if is_learned else ""))
 
 
@@ -223,11 +207,8 @@ def slopes(view: View) -> Picture | None:
         return None
     figure = new_figure("head", "slope", y_log=True)
     line(figure, np.arange(len(values)), values, said("slope"), BLUE, mode="lines+markers")
-    words = said(
-        "{count} slopes from {most} to {least}; head {head}: {slope}.",
-        count=len(values), most=text(values.max()), least=text(values.min()),
-        head=view.head, slope=text(values[view.head]),
-    )  # fmt: skip
+    words, most, least = "{count} slopes from {most} to {least}; head {head}: {slope}.", values.max(), values.min()
+    words = said(words, count=len(values), most=most, least=least, head=view.head, slope=values[view.head])
     return Picture(figure, words)
 
 
@@ -253,12 +234,9 @@ def rotation(view: View) -> Picture | None:
     )
     figure.update_layout(showlegend=False)
     pair = pairs_of(rotary, longest=view.position or None)[view.pair]
-    words = said(
-        "Position {position}: pair {pair} has made {turns} turns; (1, 0) is now ({x}, {y}).",
-        position=view.position, pair=view.pair, turns=text(pair.turns_in_longest or 0),
-        x=f"{cos[-1]:.3f}", y=f"{sin[-1]:.3f}",
-    )  # fmt: skip
-    return Picture(figure, words)
+    words, at = "Position {position}: pair {pair} has made {turns} turns; (1, 0) is now ({x}, {y}).", view.position
+    turns, x, y = pair.turns_in_longest or 0, f"{cos[-1]:.3f}", f"{sin[-1]:.3f}"
+    return Picture(figure, said(words, position=at, pair=view.pair, turns=turns, x=x, y=y))
 
 
 def errors(view: View) -> Picture | None:

@@ -7,6 +7,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from flask import has_request_context, request
 
 CHINESE_PATH = "/zh/"
@@ -19,9 +20,15 @@ def in_chinese() -> bool:
 
 
 def said(text: str, **values: Any) -> str:
-    """Return a text in the language of the page, with values in place of the names in braces."""
+    """Return a text in the language of the page, with values in place of the names in braces, floats by `number`."""
     text = CHINESE.get(text, text) if in_chinese() else text
-    return text.format(**values) if values else text
+    shown = {name: number(value) if isinstance(value, float | np.floating) else value for name, value in values.items()}
+    return text.format(**shown) if values else text
+
+
+def number(value: Any) -> str:
+    """Return a number with four digits."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def phrases(text: str) -> str:

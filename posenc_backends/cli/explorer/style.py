@@ -96,10 +96,3 @@ def line(figure: go.Figure, x: Any, y: Any, name: str, color: str, *, mode: str 
 def evenly_spaced(count: int) -> Sequence[int]:
     """Return at most four numbers below `count`, evenly spaced from 0."""
     return range(0, count, -(-count // 4))
-
-
-def text(number: float | None) -> str:
-    """Return a number with four digits."""
-    if number is None:
-        return "–"
-    return f"{number:,.0f}" if 1000 <= abs(number) < 1e9 else f"{number:.4g}"
