@@ -21,7 +21,7 @@ from ..pages import PAGES as TUTORIAL
 from ..pages import blocks
 from .conftest import PAGES as BUILT
 
-ADDRESS = re.compile(r'href="http://127\.0\.0\.1:8050/\?([^"]*)"')
+ADDRESS = re.compile(r'href="http://127\.0\.0\.1:8050/(?:zh/)?\?([^"]*)"')
 FRAMEWORKS = ("torch", "keras", "paddle", "mxnet", "jax", "mlx")
 LANGUAGES = pytest.mark.parametrize("language", [BUILT, BUILT / "zh"], ids=["English", "Chinese"])
 ROOT = Path(__file__).parents[2]

@@ -76,6 +76,7 @@ def test_ntk_scaling_of_gte():
         load_rope(config | {"rope_scaling": {"type": "ntk", "factor": 2.0, "mixed_b": 0.6}})
 
 
+@pytest.mark.filterwarnings("ignore:`layout` 'half' is that of the weights as transformers loads them:UserWarning")
 def test_the_tower_of_kimi_as_its_authors_spell_it():
     text = {"model_type": "kimi_k2", "hidden_size": 512, "num_attention_heads": 4, "qk_rope_head_dim": 64}
     sizes = {"vt_hidden_size": 576, "vt_num_attention_heads": 8, "patch_size": 14}

@@ -29,8 +29,10 @@ KEYS = {  # all that some tower reads
     "memory_attention_downsample_rate": 2, "memory_attention_rope_feat_sizes": [6, 4],
 }
 # fmt: on
+LOADED = pytest.mark.filterwarnings("ignore:`layout` 'half' is that of the weights as transformers loads them")
 
 
+@LOADED
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
 def test_towers_have_their_golden_numbers(case):
     encoding = load_rope(case["config"])
@@ -108,6 +110,7 @@ def test_the_size_of_blocks_may_differ():
             vision_positions(config, [(1, 2, 4), (1, 2, 2)], merge_sizes=sizes)
 
 
+@LOADED
 @pytest.mark.filterwarnings("ignore:the class token rotates by learned angles:UserWarning")
 @pytest.mark.parametrize("name", TOWERS)
 def test_every_tower_rotates_whole_pairs_at_positions_of_its_axes(name):
