@@ -1,4 +1,4 @@
-"""Small decoders, the same in each framework that `check_model` knows, whose rotations may be wrong."""
+"""Small decoders for `check_model`, the same in each framework: rotations, biases and tables may be wrong."""
 
 from importlib import import_module
 from types import SimpleNamespace
@@ -43,8 +43,8 @@ def jax():
     """Return what JAX and flax.nnx have under names of their own."""
     jax, nnx = import_module("jax"), import_module("flax.nnx")
 
-    def attend(*heads):
-        return jax.nn.dot_product_attention(*(x.swapaxes(1, 2) for x in heads)).swapaxes(1, 2)
+    def attend(q, k, v, bias):
+        return jax.nn.dot_product_attention(*(x.swapaxes(1, 2) for x in (q, k, v)), bias).swapaxes(1, 2)
 
     def half(build):
         model = build()
@@ -78,8 +78,8 @@ def keras():
         setattr(module, name, module.add_weight(x.shape, "zeros", dtype, trainable=False, autocast=False))
         getattr(module, name).assign(x)
 
-    def attend(*heads):
-        return ops.swapaxes(ops.dot_product_attention(*(ops.swapaxes(x, 1, 2) for x in heads)), 1, 2)
+    def attend(q, k, v, bias):
+        return ops.swapaxes(ops.dot_product_attention(*(ops.swapaxes(x, 1, 2) for x in (q, k, v)), bias), 1, 2)
 
     def half(build):
         keras.config.set_dtype_policy("bfloat16")
@@ -127,7 +127,7 @@ def mlx():
         take=lambda table, at: table[at],
         hold=setattr,
         softmax=lambda x: mx.softmax(x, axis=-1),
-        attend=lambda *heads: mx.fast.scaled_dot_product_attention(*heads, scale=HEAD**-0.5),
+        attend=lambda q, k, v, bias: mx.fast.scaled_dot_product_attention(q, k, v, scale=HEAD**-0.5, mask=bias),
         linear=nn.Linear,
         embedding=nn.Embedding,
         layers=list,
@@ -149,7 +149,8 @@ def decoders(name):
             setattr(cls, of.forward, cls.run)
 
     ours = rotation_of_ours(Module, import_module("posenc_backends.jax.flax") if name == "jax" else load(name))
-    decoder = decoder_of(of, Module, attention_of(of, Module, ours))
+    bias, factor, rows = others(of, Module)
+    decoder = decoder_of(of, Module, attention_of(of, Module, ours, bias, factor))
 
     class Counting(decoder):
         """Takes no positions."""
@@ -158,7 +159,17 @@ def decoders(name):
             return super().run(tokens)
 
     table = rotation_by_table(of, Module)
-    return SimpleNamespace(Table=table, Ours=ours, Decoder=decoder, Counting=Counting, half=of.half)
+    return SimpleNamespace(
+        Table=table,
+        Ours=ours,
+        Decoder=decoder,
+        Counting=Counting,
+        Bias=bias,
+        Factor=factor,
+        Rows=rows,
+        Learned=lambda length: of.embedding(length, WIDTH),
+        half=of.half,
+    )
 
 
 def rotation_by_table(of, Module):  # noqa: N803 - a class
@@ -215,27 +226,63 @@ def rotation_of_ours(Module, backend):  # noqa: N803
     return Ours
 
 
-def attention_of(of, Module, ours):  # noqa: N803
+def others(of, Module):  # noqa: N803
+    """Return ALiBi, by slopes and in the framework's own attention or not, a factor of queries, and sinusoids."""
+    xp = of.xp
+
+    class Bias(Module):
+        def __init__(self, *slopes, is_fused=False):
+            super().__init__()
+            self.slopes, self.is_fused = slopes, is_fused
+
+        def run(self, queries, keys):
+            distances = of.cast(xp.abs(queries[..., None] - keys), "float32")
+            return xp.stack([distances * -slope for slope in self.slopes], axis=1)
+
+    class Factor(Module):
+        def run(self, q, at):
+            return q * (1 + of.cast(at, "float32")[:, None, :, None] / 1000)
+
+    class Rows(Module):
+        def __init__(self, first=0):
+            super().__init__()
+            self.first = first
+
+        def run(self, at):
+            frequencies = 1e4 ** -(of.cast(xp.arange(WIDTH // 2), "float32") / (WIDTH // 2))
+            angles = of.cast(at + self.first, "float32")[..., None] * frequencies
+            return xp.concatenate([xp.sin(angles), xp.cos(angles)], axis=-1)
+
+    return Bias, Factor, Rows
+
+
+def attention_of(of, Module, ours, bias, factor):  # noqa: N803
     """Return attention, by the framework's own function after a layer of ours."""
     xp = of.xp
 
     class Attention(Module):
-        def __init__(self, rotate):
+        def __init__(self, encode):
             super().__init__()
-            self.project, self.rotate = of.linear(WIDTH, 4 * HEAD), rotate
+            self.project, self.encode = of.linear(WIDTH, 4 * HEAD), encode
 
         def run(self, x, at, past):
             parts = xp.swapaxes(xp.reshape(self.project(x), (*x.shape[:2], 4, HEAD)), 1, 2)
             q, k, v = parts[:, :2], parts[:, 2:3], parts[:, 3:]
-            if self.rotate is not None:
-                q, k = self.rotate(q, at), self.rotate(k, at)
+            if isinstance(self.encode, factor):
+                q = self.encode(q, at)
+            elif self.encode is not None and not isinstance(self.encode, bias):
+                q, k = self.encode(q, at), self.encode(k, at)
             if past is not None:
                 k, v = (xp.concatenate(both, axis=2) for both in zip(past, (k, v), strict=True))
             keys, values = (xp.concatenate([one, one], axis=1) for one in (k, v))
-            if isinstance(self.rotate, ours):
-                mixed = of.attend(q, keys, values)
+            added = None
+            if isinstance(self.encode, bias):
+                added = self.encode(at, xp.arange(k.shape[2]))
+            if isinstance(self.encode, ours) or (added is not None and self.encode.is_fused):
+                mixed = of.attend(q, keys, values, added)
             else:
                 scores = xp.einsum("bhsd,bhqd->bhqs", keys, q) / 4
+                scores = scores if added is None else scores + added
                 mixed = xp.einsum("bhqs,bhsd->bhqd", of.softmax(scores), values)
             return xp.reshape(xp.swapaxes(mixed, 1, 2), x.shape), (k, v)
 
@@ -247,10 +294,10 @@ def decoder_of(of, Module, attention):  # noqa: N803
     xp = of.xp
 
     class Decoder(Module):
-        def __init__(self, *rotations, forgets=False):
+        def __init__(self, *encodings, rows=None, forgets=False):
             super().__init__()
-            self.embedding = of.embedding(9, WIDTH)
-            self.blocks = of.layers([attention(one) for one in rotations])
+            self.embedding, self.rows = of.embedding(9, WIDTH), rows
+            self.blocks = of.layers([attention(one) for one in encodings])
             self.forgets = forgets
 
         def run(self, tokens, positions=None, past=None):
@@ -258,6 +305,7 @@ def decoder_of(of, Module, attention):  # noqa: N803
                 start = 0 if past is None or self.forgets else past[0][0].shape[2]
                 positions = xp.arange(start, start + tokens.shape[1])[None]
             x, kept = self.embedding(tokens), []
+            x = x if self.rows is None else x + self.rows(positions)
             for block, before in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
                 change, both = block(x, positions, before)
                 x, kept = x + change, [*kept, both]

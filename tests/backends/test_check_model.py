@@ -3,7 +3,7 @@
 import pytest
 
 from posenc_backends.check.model import check_model
-from posenc_core import Rotary
+from posenc_core import Alibi, Learned, Rotary, Sinusoidal
 
 from .decoders import FRAMEWORKS, decoders
 
@@ -24,6 +24,16 @@ PLANTED = {
     "another base in a layer of ours": (
         lambda of: of.Ours(Rotary(head_dim=16, layout="half", base=500.0)), ("wrong base",),
     ),
+}  # fmt: skip
+BIASES = {
+    "ALiBi": (lambda of: of.Bias(1 / 16, 1 / 256), ()),
+    "ALiBi in the framework's own attention": (lambda of: of.Bias(1 / 16, 1 / 256, is_fused=True), ()),
+    "the other sign": (lambda of: of.Bias(-1 / 16, -1 / 256), ("sign flipped",)),
+    "the other sign in the framework's own attention": (
+        lambda of: of.Bias(-1 / 16, -1 / 256, is_fused=True), ("sign flipped",),
+    ),
+    "slopes in another order": (lambda of: of.Bias(1 / 256, 1 / 16), ("heads reversed",)),
+    "no bias": (lambda of: None, ("bias missing",)),
 }  # fmt: skip
 CONFIG = {
     "model_type": "smollm3", "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1,
@@ -70,3 +80,32 @@ def test_a_cache(of, forgets):
 def test_a_model_in_bfloat16(of):
     result = check_model(of.half(lambda: of.Decoder(of.Table(), of.Table(dtype="bfloat16"))), spec=ROTARY)
     assert [[one.name for one in layer.mistakes] for layer in result.layers] == [[], ["bfloat16 frequencies"]], result
+
+
+def test_biases_of_scores(of):
+    result = check_model(of.Decoder(*(bias(of) for bias, _ in BIASES.values())), spec=Alibi(num_heads=2))
+    found = [tuple(one.name for one in layer.mistakes) for layer in result.layers]
+    assert dict(zip(BIASES, found, strict=True)) == {name: names for name, (_, names) in BIASES.items()}
+    assert "not looked at" not in str(result)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_table_that_is_added_to_tokens(of, first):
+    result = check_model(of.Decoder(None, rows=of.Rows(first)), spec=Sinusoidal(dim=32, convention="concatenated"))
+    assert result.names == (("positions off by one",) if first else ()), result
+    assert len(result.tables) == 1
+
+
+@pytest.mark.parametrize("length", [200, 201])
+def test_a_table_that_is_learned(of, length):
+    result = check_model(of.Decoder(None, rows=of.Learned(200)), spec=Learned(dim=32, length=length))
+    assert not result.names, result
+    assert ("not judged" in str(result)) is (length == 201)
+
+
+def test_what_the_config_does_not_have(of):
+    result = check_model(of.Decoder(of.Table(), of.Bias(1 / 16, 1 / 256), of.Factor(), rows=of.Rows()), spec=ROTARY)
+    words = " that the config does not have"
+    found = [[one.name for one in layer.mistakes if words in one.name] for layer in result.layers]
+    assert found == [[], [f"bias{words}"], [f"factor of queries{words}"]], result
+    assert [one.name for one in result.tables[0].mistakes] == [f"table{words}"], result

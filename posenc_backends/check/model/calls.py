@@ -35,7 +35,7 @@ class Seen(NamedTuple):
         rotations, indexers: the queries and keys of each layer, and of its indexer.
         lengths: of queries without rotation.
         scores: of each layer.
-        rows: that are added to tokens, in order; None if the framework does not show them.
+        rows: that are added to tokens, in order.
         layers: whether tokens depend on positions when they enter, of each layer.
         is_given: whether the model was given positions.
     """
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
     indexers: dict[str, Observation] = {}  # noqa: RUF012
     lengths: dict[str, Lengths] = {}  # noqa: RUF012
     scores: dict[str, Scores] = {}  # noqa: RUF012
-    rows: tuple[tuple[str, Rows], ...] | None = ()
+    rows: tuple[tuple[str, Rows], ...] = ()
     layers: dict[str, bool] = {}  # noqa: RUF012
     is_given: bool = True
 
@@ -76,6 +76,9 @@ class Calls:
             return None
         if not self.adapter.takes_positions:
             self.remarks.append("not run: positions past the table, as the model takes none")
+            return None
+        if not self.adapter.checks_rows:
+            self.remarks.append("not run: positions past the table, where the framework reads other memory")
             return None
         at = np.array([[0], [self.limit], [self.limit + 1]], np.int64)
         try:
@@ -186,8 +189,8 @@ class Calls:
             if all(alike) and positions.ndim == 1 and not one.is_indexer:
                 found.lengths.setdefault(one.name, Lengths(name, positions, lengths[0], dtype))
         own = positions if self.num_axes == 1 else positions[0]
-        rows = [(one.name, Rows(name, own, _of_tokens(own, one), dtype)) for one in rotated.additions or ()]
-        return found._replace(rows=None if rotated.additions is None else tuple(rows), layers=rotated.layers), is_alike
+        rows = [(one.name, Rows(name, own, _of_tokens(own, one), dtype)) for one in rotated.additions]
+        return found._replace(rows=tuple(rows), layers=rotated.layers), is_alike
 
     def _scores(self, name: str, queries: Any, keys: Any, products: list[Product]) -> dict[str, Scores]:
         found: dict[str, Scores] = {}

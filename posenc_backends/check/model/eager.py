@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .likeness import are_alike, are_tables, axes_of_products, identities, keep_lengths, place_of_cosine
-from .protocol import Buffer, Call, Float64s, Product, Trace
+from .notes import Memory, Notes
+from .protocol import Addition, Buffer, Call, Float64s, Product, Trace
 
 POSITIONS, STARTS = ("position_ids", "positions"), ("start", "offset")
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Pair = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
@@ -25,6 +25,7 @@ class Framework(Protocol):
     """Functions of a framework."""
 
     is_lazy: bool  # whether the first call builds a model
+    checks_rows: bool  # whether a row past the end of a table is an error or NaN
 
     def prepare(self, model: Any) -> AbstractContextManager[Any]:
         """Return a context in which all is computed at once."""
@@ -79,9 +80,10 @@ class EagerModel:
         self.dtype: str = str(framework.dtype(model) or largest.dtype).rpartition(".")[2]
         self.rotations: set[str] = set()  # modules that rotate tokens, or return tables
         self.run_names: set[str] = set()
-        self.inputs: dict[tuple[str, int], Arguments] = {}  # of each layer by its row, in the last run with rotation
+        self.memory = Memory({}, set())
         self.has_sine_first: bool = False
         self.reads_sine_first: bool = False
+        self.checks_rows: bool = framework.checks_rows
         self.token: int = 3
 
     @property
@@ -115,22 +117,22 @@ class EagerModel:
         if call.positions is None or name in POSITIONS:
             if name in POSITIONS and call.positions is not None:
                 given[name] = self.framework.from_numpy(call.positions)
-            products, cache = self._products(call.tokens, given, is_rotated)
-            return Trace(products, cache=cache)
+            return self._run(call, given, is_rotated)
         starts = call.positions.reshape(-1, *call.tokens.shape)[0, :, 0]  # of rows: one for each run
-        rows = []
-        for row, (tokens, at) in enumerate(zip(call.tokens[:, None], starts, strict=True)):
-            start = {"cache": self.framework.make_cache(self.model, int(at))} if name is None else {name: int(at)}
-            rows.append(self._products(tokens, given | start, is_rotated, row)[0])
-        return Trace([_join(products) for products in zip(*rows, strict=True)])
 
-    def _products(
-        self, tokens: npt.NDArray[Any], given: dict[str, Any], is_rotated: bool, row: int = 0
-    ) -> tuple[list[Product], Any]:
+        def run(tokens: npt.NDArray[np.int64], at: int) -> Trace:
+            start = {"cache": self.framework.make_cache(self.model, at)} if name is None else {name: at}
+            return self._run(call._replace(tokens=tokens), given | start, is_rotated)
+
+        if call.tokens.shape[1] == 1 and is_rotated and not self.memory.summands:
+            run(np.repeat(call.tokens[:1], 2, axis=1), 0)  # which tells rows from tokens
+        return _join([run(*row) for row in zip(call.tokens[:, None], map(int, starts), strict=True)])
+
+    def _run(self, call: Call, given: dict[str, Any], is_rotated: bool) -> Trace:
         if self.framework.is_lazy and not self.run_names:
             with self.framework.prepare(self.model):
-                self._call(tokens, given)
-        run = Run(self, is_rotated, (tokens.shape[0], tokens.shape[1]), row)
+                self._call(call.tokens, given)
+        run = Run(self, call, is_rotated)
         modules = self.framework.modules(self.model)
         with self.framework.prepare(self.model), ExitStack() as stack:
             if not is_rotated:
@@ -143,8 +145,8 @@ class EagerModel:
                 is_own, before = name in vars(owner), getattr(owner, name)
                 stack.callback(*((setattr, owner, name, before) if is_own else (delattr, owner, name)))
                 setattr(owner, name, function)
-            cache = self._call(tokens, given)
-        return run.products, cache
+            cache = self._call(call.tokens, given)
+        return Trace(run.products, run.additions, run.layers, cache)
 
     def _call(self, tokens: npt.NDArray[Any], given: dict[str, Any]) -> Any:
         """Call the model, and return the cache after it."""
@@ -177,25 +179,32 @@ class EagerModel:
         return []
 
 
-class Run:
-    """One call of a model, and what it multiplies.
+class Run(Notes):
+    """One call of a model, and what it multiplies and adds.
 
     Args:
         model: the model.
+        call: its call.
         is_rotated: False to leave out rotations.
-        sizes: the number of rows, and the length.
-        row: the number of the row, if each is a run of its own.
     """
 
-    def __init__(self, model: EagerModel, is_rotated: bool, sizes: tuple[int, int], row: int) -> None:
-        self.model, self.is_rotated, self.sizes, self.row = model, is_rotated, sizes, row
-        self.to_numpy, self.is_array = model.framework.to_numpy, model.framework.is_array
+    def __init__(self, model: EagerModel, call: Call, is_rotated: bool) -> None:
+        super().__init__(model.memory, call, is_rotated)
+        self.model, self.is_array = model, model.framework.is_array
         self.names: dict[Any, str] = {}  # by the key of the module
-        self.running: list[tuple[str, Arguments]] = []
         self.copies: dict[str, list[Any]] = {}
         self.traced: set[str] = set()  # modules that have returned no numbers
-        self.products: list[Product] = []
+        self._is_adding = False
         self._last: tuple[Callable[[], Pair], tuple[int, ...]] | None = None
+
+    def is_float(self, x: Any) -> bool:
+        return (self.is_array(x) or isinstance(x, np.ndarray)) and "float" in str(x.dtype)
+
+    def to_numpy(self, x: Any) -> npt.NDArray[Any]:
+        return self.model.framework.to_numpy(x)
+
+    def from_numpy(self, x: Float64s, like: Any) -> Any:
+        return self.model.framework.from_numpy(x, like)
 
     def at_zero(self, function: Callable[..., Any], number: float) -> Callable[..., Any]:
         """Return a cosine or sine that is that of 0 if rotations are left out."""
@@ -238,41 +247,62 @@ class Run:
         """Return a softmax that notes the last product, if it is given its scores."""
 
         def of_scores(x: Any, *args: Any, **options: Any) -> Any:
-            self.take_last(tuple(x.shape))
+            self.take_last(x)
             return function(x, *args, **options)
 
         return of_scores
+
+    def sum(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a sum that notes rows that are added to tokens; it may call another."""
+
+        def add(x: Any, y: Any, *args: Any, **options: Any) -> Any:
+            if self._is_adding:
+                return function(x, y, *args, **options)
+            self._is_adding = True
+            try:
+                has_rows = self.add_rows(x, y)
+                result = function(x, y, *args, **options)
+            finally:
+                self._is_adding = False
+            if has_rows:
+                self._with_rows.append(result)
+            return result
+
+        return add
 
     def note(self, pair: Callable[[], Pair], result: Any) -> None:
         """Keep a product until a softmax takes it."""
         if self.is_array(result):
             self._last = (pair, tuple(result.shape))
 
-    def take_last(self, shape: tuple[int, ...]) -> None:
-        """Add the last product if scores of this shape are its own; they may have a column more, of a sink."""
+    def take_last(self, scores: Any) -> None:
+        """Add the last product if these are its scores; they may have a column more, of a sink."""
+        shape = tuple(scores.shape)
         if self._last is None or not shape or shape[-1] - self._last[1][-1] not in (0, 1):
             return
         pair, product = self._last
         if np.prod(shape[:-1]) == np.prod(product[:-1]):
-            self._last = None
-            self.add(*pair())
+            # `jax.vmap` may have put groups of heads before heads
+            is_in_order = len(shape) < 5 or shape[:-1] == product[:-1] or np.prod(shape[:-2]) == max(shape[:-2])
+            of_keys = self.to_numpy(scores)[..., : product[-1]] if self.call.with_scores and is_in_order else None
+            self._add(*pair(), of_keys)
 
-    def add(self, q: npt.NDArray[Any], k: npt.NDArray[Any]) -> None:
-        """Add queries and keys, each `(rows, …, length, width)`."""
-        follows = False
-        layer = next((one for one in self.running if one[0].rpartition(".")[2].isdecimal()), None)
-        if layer is not None:
-            name, (args, named) = layer
-            if self.is_rotated:
-                self.model.inputs[name, self.row] = args, named
-            hidden = next((self.to_numpy(x) for x in (*args, *named.values()) if self._is_float(x)), None)
-            follows = hidden is not None and hidden.shape[:2] == self.sizes and not are_alike(hidden, self.sizes)
-        name = self.running[-1][0] if self.running else ""
+    def attend(self, q: Any, k: Any, *masks: Any) -> None:
+        """Add the queries and keys, each `(rows, heads, length, width)`, of a function with masks or biases."""
+        scores = np.zeros((*q.shape[:-1], k.shape[-2]))
+        for mask in masks:
+            if hasattr(mask, "dtype"):
+                numbers = self.to_numpy(mask)
+                scores = np.where(numbers, scores, -np.inf) if "bool" in str(mask.dtype) else scores + numbers
+        self._add(self.to_numpy(q), self.to_numpy(k), scores)
+
+    def _add(self, q: npt.NDArray[Any], k: npt.NDArray[Any], scores: npt.NDArray[Any] | None) -> None:
+        self._last = None
+        name = self.running[-1] if self.running else ""
         if inner := min((one for one in self.traced if one.startswith(f"{name}.".lstrip("."))), default=None):
             advice = "check the model without it"
             raise TypeError(f"`{inner}` is called in a function that is traced, such as `nnx.remat`: {advice}.")
-        q, k = (x.reshape(self.sizes[0], -1, *x.shape[-2:]) for x in (q, k))
-        self.products.append(Product(name, q, k, follows_positions=follows))
+        self.add_product(q, k, scores)
 
     def follow(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the call of a class of modules, which leaves out what it rotates if rotations are left out."""
@@ -281,9 +311,9 @@ class Run:
             name = self._name(module)
             if name is None:
                 return function(module, *args, **named)
-            args, named = self._reuse(name, args, named)
+            args, named = self.enter(name, args, named)
             self.model.run_names.add(name)
-            self.running.append((name, (args, named)))
+            self.running.append(name)
             try:
                 result = function(module, *args, **named)
             finally:
@@ -291,25 +321,6 @@ class Run:
             return self._result(name, (*args, *named.values()), result)
 
         return call_module
-
-    def _reuse(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Arguments:
-        """Return the arguments of a layer as they were with rotation, if they are what all tokens have in common.
-
-        Then nothing but the rotation of the layer differs.
-        """
-        if self.is_rotated or (name, self.row) not in self.model.inputs:
-            return args, named
-        before, named_before = self.model.inputs[name, self.row]
-
-        def reuse(now: Any, then: Any) -> Any:
-            is_hidden = self._is_float(now) and self._is_float(then) and now.shape == then.shape
-            return then if is_hidden and are_alike(self.to_numpy(then), self.sizes) else now
-
-        same = tuple(reuse(*both) for both in zip(args, before, strict=True))
-        return same, {key: reuse(now, named_before.get(key)) for key, now in named.items()}
-
-    def _is_float(self, x: Any) -> bool:
-        return self.is_array(x) and "float" in str(x.dtype)
 
     def _name(self, module: Any) -> str | None:
         """Return the name of a module of the model, with a number if it is a further copy, as layers of a scan are."""
@@ -330,7 +341,7 @@ class Run:
         if not results or not all(self.is_array(one) and len(one.shape) > 1 for one in results):
             return result
         numbers = [self.to_numpy(one) for one in results]
-        tokens = [x for x in given if self._is_float(x)]
+        tokens = [x for x in given if self.is_float(x)]
         inputs = [next((x for x in tokens if x.shape == one.shape), None) for one in results]
         if self.is_rotated:
             if self._is_rotation(numbers, [None if x is None else self.to_numpy(x) for x in inputs]):
@@ -357,10 +368,18 @@ class Run:
         )  # fmt: skip
 
 
-def _join(products: tuple[Product, ...]) -> Product:
-    """Return what several runs multiply as rows of one."""
-    q, k = (np.concatenate([getattr(one, name) for one in products]) for name in ("q", "k"))
-    return products[0]._replace(q=q, k=k, follows_positions=any(one.follows_positions for one in products))
+def _join(rows: list[Trace]) -> Trace:
+    """Return what several runs show as rows of one."""
+    products = [_join_products(same) for same in zip(*(one.products for one in rows), strict=True)]
+    sums = zip(*(one.additions for one in rows), strict=True)
+    additions = [Addition(same[0].name, np.concatenate([one.rows for one in same])) for same in sums]
+    layers = {name: any(one.layers[name] for one in rows) for name in rows[0].layers}
+    return Trace(products, additions, layers)
+
+
+def _join_products(same: tuple[Product, ...]) -> Product:
+    q, k = (np.concatenate([getattr(one, name) for one in same]) for name in ("q", "k"))
+    return same[0]._replace(q=q, k=k, follows_positions=any(one.follows_positions for one in same))
 
 
 def _seems_rotary(cls: str) -> bool:

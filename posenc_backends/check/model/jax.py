@@ -22,7 +22,7 @@ WITH_WEIGHTS = (nnx.Linear, nnx.LinearGeneral, nnx.Einsum, nnx.Embed)
 class NNX:
     """Reads models of `flax.nnx`."""
 
-    is_lazy = False
+    is_lazy, checks_rows = False, True
 
     @contextmanager
     def prepare(self, model: nnx.Module) -> Iterator[None]:
@@ -108,12 +108,22 @@ class NNX:
 
         def note_softmax(x: Any, *, axes: Any, **options: Any) -> Any:
             if run.is_array(x) and axes == (x.ndim - 1,):
-                run.take_last(x.shape)
+                run.take_last(x)
             return reduce_max(x, axes=axes, **options)
 
         yield lax.dot_general_p, "bind", note_product
         yield lax.transpose_p, "bind", note_transposition
         yield lax.reduce_max_p, "bind", note_softmax
+
+        attend = jax.nn.dot_product_attention
+
+        def note_attention(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, **options: Any) -> Any:
+            if run.is_array(query):
+                run.attend(*(x.swapaxes(-3, -2) for x in (query, key)), bias, mask)
+            return attend(query, key, value, bias, mask, **options)
+
+        yield jax.nn, "dot_product_attention", note_attention
+        yield lax.add_p, "bind", run.sum(lax.add_p.bind)
 
 
 def _arrange(x: npt.NDArray[Any], y: npt.NDArray[Any], numbers: Any, last: int, length: int) -> Pair:

@@ -50,7 +50,7 @@ RUN_EAGERLY: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 class Keras:
     """Reads models of Keras 3 on any of its backends."""
 
-    is_lazy = True
+    is_lazy, checks_rows = True, True
 
     @contextmanager
     def prepare(self, model: Any) -> Iterator[None]:
@@ -108,13 +108,30 @@ class Keras:
         yield arrays, "matmul", run.multiply(arrays.matmul)
         yield arrays, "einsum", run.contract(arrays.einsum)
         yield layers, "softmax", run.softmax(layers.softmax)
+        for owner, name in ((arrays, "add"), *_sums()):
+            yield owner, name, run.sum(getattr(owner, name))
         attend = layers.dot_product_attention
 
-        def note(query: Any, key: Any, *args: Any, **options: Any) -> Any:
-            run.add(*(run.to_numpy(x).swapaxes(1, 2) for x in (query, key)))
-            return attend(query, key, *args, **options)
+        def note(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, **options: Any) -> Any:
+            run.attend(*(keras.ops.swapaxes(x, 1, 2) for x in (query, key)), bias, mask)
+            return attend(query, key, value, bias, mask, **options)
 
         yield layers, "dot_product_attention", note
+
+
+def _sums() -> list[tuple[Any, str]]:
+    """Return the functions that add where `keras.ops.add` is not called, by operators or by the library's function."""
+    if keras.backend.backend() == "tensorflow":
+        from tensorflow.python.ops import gen_math_ops
+
+        return [(gen_math_ops, "add_v2")]
+    if keras.backend.backend() == "jax":
+        from jax import lax
+
+        return [(lax.add_p, "bind")]
+    import torch
+
+    return [(torch, "add"), *((torch.Tensor, name) for name in ("add", "add_", "__add__", "__radd__", "__iadd__"))]
 
 
 def _layers(name: str, value: Any, known: set[int]) -> Iterator[tuple[str, Any]]:

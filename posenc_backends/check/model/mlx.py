@@ -40,7 +40,7 @@ class Cache:
 class MLX:
     """Reads models of `mlx.nn`."""
 
-    is_lazy = False
+    is_lazy, checks_rows = False, False
 
     @contextmanager
     def prepare(self, model: nn.Module) -> Iterator[None]:
@@ -108,14 +108,17 @@ class MLX:
         yield mx.array, "__matmul__", run.multiply(mx.array.__matmul__)
         yield mx, "einsum", run.contract(mx.einsum)
         yield mx, "softmax", run.softmax(mx.softmax)
+        yield mx, "add", run.sum(mx.add)
+        for name in ("__add__", "__radd__", "__iadd__"):
+            yield mx.array, name, run.sum(getattr(mx.array, name))
         rope, attend = mx.fast.rope, mx.fast.scaled_dot_product_attention
 
         def rotate(x: Any, *args: Any, **options: Any) -> Any:
             return rope(x, *args, **options) if run.is_rotated else x
 
-        def note(q: Any, k: Any, *args: Any, **options: Any) -> Any:
-            run.add(run.to_numpy(q), run.to_numpy(k))
-            return attend(q, k, *args, **options)
+        def note(q: Any, k: Any, v: Any, **options: Any) -> Any:
+            run.attend(q, k, options.get("mask"))
+            return attend(q, k, v, **options)
 
         yield mx.fast, "rope", rotate
         yield mx.fast, "scaled_dot_product_attention", note

@@ -73,14 +73,14 @@ class Trace(NamedTuple):
 
     Attributes:
         products: of queries and keys, in order.
-        additions: rows that are added to tokens; None if the framework does not show them.
+        additions: rows that are added to tokens.
         layers: whether tokens depend on positions when they enter, of each layer.
         cache: what the model returned, for the next call.
     """
 
     products: list[Product]
-    additions: list[Addition] | None = None
-    layers: dict[str, bool] = {}  # noqa: RUF012  # never changed
+    additions: list[Addition]
+    layers: dict[str, bool]
     cache: Any = None
 
 
@@ -104,6 +104,7 @@ class ModelAdapter(Protocol):
     token: int
     has_sine_first: bool
     reads_sine_first: bool
+    checks_rows: bool
 
     @property
     def takes_positions(self) -> bool: ...

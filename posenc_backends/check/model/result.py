@@ -118,7 +118,7 @@ class ModelResult:
         """Return whether the model conforms, with the number of layers that do not and the names of mistakes."""
         wrong, count = sum(bool(layer.mistakes) for layer in self.layers), len(self.layers)
         if not self.names:
-            return f"conforms in {count} layer{'s' * (count > 1)}"
+            return f"conforms in {count} layer{'s' * (count > 1)}" if count else "conforms in what is added to tokens"
         where = [f"in {wrong} of {count} layers"] * bool(wrong)
         where += ["in what is added to tokens"] * any(table.mistakes for table in self.tables)
         return f"does not conform {' and '.join(where)}: {', '.join(self.names)}"

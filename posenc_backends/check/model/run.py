@@ -63,6 +63,19 @@ def check_model(
     Raises:
         TypeError: if the model is of no known framework.
         ValueError: if there is neither a config nor an encoding, or the model multiplies no queries and keys.
+
+    >>> import torch
+    >>> class Attention(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.embed, self.slopes = torch.nn.Embedding(9, 16), torch.tensor([2**-8, 2**-4])
+    ...     def forward(self, tokens):
+    ...         x = self.embed(tokens).unflatten(-1, (2, 8)).transpose(1, 2)
+    ...         at = torch.arange(tokens.shape[1])
+    ...         bias = -self.slopes[:, None, None] * (at[:, None] - at).abs()
+    ...         return torch.nn.functional.scaled_dot_product_attention(x, x, x, bias)
+    >>> check_model(Attention(), spec="Alibi(num_heads=2)").names
+    ('heads reversed',)
     """
     adapter = _adapter(model, call)
     if spec is not None and config is not None:
@@ -110,7 +123,7 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - whatever the model raises
             failure = f"the model raised {type(error).__name__}: {' '.join(str(error).split())}"
             return ModelResult(model=self.name, failure=failure, remarks=tuple(self.remarks))
-        if not layers:
+        if not layers and not tables:
             reasons = "; ".join(dict.fromkeys(self.remarks)) or "no module multiplies queries and keys"
             raise ValueError(f"`model` must have a layer that can be judged, but {reasons}.")
         if any(layer.mistakes for layer in layers) and self.adapter.has_sine_first:
@@ -196,7 +209,7 @@ class _Run:
         """Return the result of each table that is or should be added to tokens, by part."""
         past, results = calls.past_the_table(), list[TableResult]()
         for part in self.expected.parts or ("",):
-            wanted, added = self.expected.tables(part), self._rows(self.seen[0], part)
+            wanted, added = self.expected.tables(part), max((self._rows(one, part) for one in self.seen), key=len)
             for number in range(max(len(wanted), len(added))):
                 encoding = wanted[number] if number < len(wanted) else None
                 module = added[number][0] if number < len(added) else ""
@@ -212,7 +225,7 @@ class _Run:
     def _rows(self, seen: Seen, part: str) -> list[tuple[str, Rows]]:
         """Return the rows that are added in a part of the model; an encoder has no token after a cache."""
         is_one = seen.name == AFTER_CACHE and part == "encoder"
-        return [] if is_one else [one for one in seen.rows or () if self.expected.part_of(one[0]) == part]
+        return [] if is_one else [one for one in seen.rows if self.expected.part_of(one[0]) == part]
 
     def _of_table(
         self, part: str, encoding: Any, seen: list[tuple[bool, Rows]], past: list[Rows]
@@ -264,8 +277,6 @@ class _Run:
             ("not looked at: biases of scores", scores),
         ):
             self.remarks += [f"{what} in {name_layers(None, numbers)}"] if numbers else []
-        if seen[0].rows is None:
-            self.remarks.append("not looked at: tables that are added to tokens")
 
     def _indexers(self, module: str) -> list[Observation]:
         """Return what the indexer of a layer multiplies."""

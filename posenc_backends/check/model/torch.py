@@ -15,7 +15,8 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from .likeness import are_alike, are_tables, axes_of_products, identities, keep_lengths, ones_and_zeros, place_of_cosine
-from .protocol import Addition, Buffer, Call, Float64s, Product, Trace
+from .notes import Memory, Notes
+from .protocol import Buffer, Call, Float64s, Trace
 
 MULTIPLY = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm)
 ADD_PRODUCT = (torch.baddbmm, Tensor.baddbmm)
@@ -51,8 +52,8 @@ class TorchModel:
         self.run_names: set[str] = set()
         self.has_sine_first: bool = False  # whether a module seems to return sine and cosine in this order
         self.reads_sine_first: bool = False
-        self.common: dict[str, Tensor] = {}  # the hidden state that all tokens have in a layer, in all runs
-        self.summands: set[tuple[str, int, int]] = set()  # which sums add rows: module, number of the sum, summand
+        self.checks_rows: bool = True  # whether a row past the end of a table is an error or NaN
+        self.memory = Memory({}, set())
         self.token: int = _usual_token(getattr(model, "config", None))
 
     @property
@@ -78,9 +79,6 @@ class TorchModel:
 
     def run(self, call: Call, *, is_rotated: bool = True) -> Trace:
         """Return what the attention of each layer multiplies in a call, what is added to tokens, and the cache.
-
-        All tokens enter a layer with the same hidden state, that of the first token in the first run, so that nothing
-        but the positions within the layer makes a difference.
 
         Args:
             call: the tokens and their positions.
@@ -118,8 +116,7 @@ class TorchModel:
 
     def _hooks(self, name: str, module: nn.Module, mode: _Notes) -> Iterator[Any]:
         def enter(module: nn.Module, args: Any, kwargs: Any) -> Any:
-            if mode.layer is None and name.rpartition(".")[2].isdecimal():
-                args, kwargs = self._with_common_token(name, args, kwargs, mode)
+            args, kwargs = mode.enter(name, args, kwargs)
             mode.running.append(name)
             return args, kwargs
 
@@ -137,19 +134,6 @@ class TorchModel:
             return None
 
         yield module.register_forward_hook(note, with_kwargs=True, always_call=True)
-
-    def _with_common_token(self, name: str, args: Any, kwargs: Any, mode: _Notes) -> tuple[Any, Any]:
-        """Return the arguments of a layer with the same hidden state for all tokens."""
-        hidden = next((x for x in (*args, *kwargs.values()) if _is_float(x)), None)
-        if hidden is None or hidden.ndim < 3 or {hidden.shape[:2], hidden.shape[1::-1]}.isdisjoint({mode.sizes}):
-            return args, kwargs
-        mode.layers[name] = not are_alike(hidden if hidden.shape[:2] == mode.sizes else hidden.mT, mode.sizes)
-        token = self.common.setdefault(name, hidden[:1, :1].clone())
-        if token.shape[2:] != hidden.shape[2:]:
-            return args, kwargs
-        alike = token.expand_as(hidden).clone()
-        args = tuple(alike if x is hidden else x for x in args)
-        return args, {key: alike if x is hidden else x for key, x in kwargs.items()}
 
     def _without_rotation(self, given: list[Any], result: Any, sizes: tuple[int, int]) -> Callable[..., Any] | None:
         """Return a function from the arguments and the result of a module to the result if all angles were 0.
@@ -191,32 +175,29 @@ class TorchModel:
         return [(name, _numpy(one)) for name, one in held if tuple(one.shape) == shape]
 
 
-class _Notes(TorchFunctionMode):
+class _Notes(TorchFunctionMode, Notes):
     """Notes queries and keys whose products a softmax takes, and rows that are added to tokens.
 
     Args:
-        model: the model, of which earlier runs have shown which sums add rows.
+        model: the model.
         call: its call.
         is_rotated: False to compute each cosine as 1 and each sine as 0.
     """
 
     def __init__(self, model: TorchModel, call: Call, is_rotated: bool) -> None:
-        super().__init__()
-        self.model, self.call, self.is_rotated = model, call, is_rotated
-        self.sizes: tuple[int, int] = (call.tokens.shape[0], call.tokens.shape[1])
+        TorchFunctionMode.__init__(self)
+        Notes.__init__(self, model.memory, call, is_rotated)
         self.tables: dict[int, Tensor] = {} if is_rotated else dict(_identities(model.model))  # by id
-        self.running: list[str] = []  # modules
-        self.products: list[Product] = []
-        self.additions: list[Addition] = []
-        self.layers: dict[str, bool] = {}  # whether tokens depend on positions when they enter
-        self._sums: dict[str, int] = {}  # how many each module has computed
-        self._with_rows: list[Tensor] = []  # tokens to which rows were added
         self._last: tuple[Tensor, Tensor, Tensor] | None = None  # queries, keys and their products
 
-    @property
-    def layer(self) -> str | None:
-        """The layer that runs, outside of which tables are added to tokens."""
-        return next((name for name in self.running if name.rpartition(".")[2].isdecimal()), None)
+    def is_float(self, x: Any) -> bool:
+        return _is_float(x)
+
+    def to_numpy(self, x: Tensor) -> Float64s:
+        return _numpy(x)
+
+    def from_numpy(self, x: Float64s, like: Tensor) -> Tensor:
+        return torch.from_numpy(x).to(like)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -224,7 +205,7 @@ class _Notes(TorchFunctionMode):
             args = tuple([self.tables.get(id(one), one) for one in args])
         if not self.is_rotated and func in AT_ZERO:
             return AT_ZERO[func](args[0])
-        has_rows = func in ADD and self._add_rows(*args[:2])
+        has_rows = func in ADD and self.add_rows(*args[:2])
         result = func(*args, **kwargs)
         if has_rows:
             self._with_rows.append(result)
@@ -243,28 +224,6 @@ class _Notes(TorchFunctionMode):
             self._add_last(args[0] if args else kwargs["input"], is_indexer=func in RELU)
         return result
 
-    def _add_rows(self, *summands: Any) -> bool:
-        """Note rows that are added to tokens; return whether there are some."""
-        if self.layer is not None or not self.is_rotated or not all(map(_is_float, summands)):
-            return False
-        name = self.running[-1] if self.running else ""
-        if any(f".{layer}".startswith(f".{name}.".replace("..", ".")) for layer in self.layers):
-            return False  # of a layer's result
-        number = self._sums[name] = self._sums.get(name, 0) + 1
-        for place, (rows, x) in enumerate((summands, summands[::-1])):
-            if x.ndim != 3 or x.shape[:2] != self.sizes or rows.ndim < 2 or rows.shape[-2:] != x.shape[-2:]:
-                continue
-            if self.sizes == (1, 1):  # where rows cannot be told from tokens
-                is_found = (name, number, place) in self.model.summands
-            else:
-                had_rows = any(x is one for one in self._with_rows)
-                is_found = (had_rows or are_alike(x, self.sizes)) and not are_alike(rows.expand_as(x), self.sizes)
-            if is_found:
-                self.model.summands.add((name, number, place))
-                self.additions.append(Addition(name, _numpy(rows.expand_as(x))))
-                return True
-        return False
-
     def _add_last(self, scores: Tensor, *, is_indexer: bool) -> None:
         """Add the last product if these are its scores; they may have a column more, of a sink."""
         if self._last is None or scores.shape[-1] - self._last[2].shape[-1] not in (0, 1):
@@ -275,17 +234,12 @@ class _Notes(TorchFunctionMode):
         self._last = None
         if is_indexer and q.shape[1] == self.sizes[1] != q.shape[2]:
             q = q.transpose(1, 2)  # of `(rows, length, heads, width)`
-        shape = (self.sizes[0], -1, *products.shape[-2:])
-        self._add(q, k, None if is_indexer else scores[..., : products.shape[-1]].reshape(shape), is_indexer=is_indexer)
+        of_keys = scores[..., : products.shape[-1]].reshape(self.sizes[0], -1, *products.shape[-2:])
+        self._add(q, k, None if is_indexer else of_keys, is_indexer=is_indexer)
 
     def _add(self, q: Tensor, k: Tensor, scores: Tensor | None, *, is_indexer: bool = False) -> None:
-        of_queries = None
-        if self.call.with_scores and scores is not None and scores.shape[-2] == self.sizes[1]:
-            of_queries = _numpy(scores[..., torch.from_numpy(self.call.queries).to(scores.device), :])
-        q, k = (x.reshape(self.sizes[0], -1, *x.shape[-2:]) for x in (q, k))
-        follows = self.layer is None and bool(self._with_rows)
-        name = self.running[-1] if self.running else ""
-        self.products.append(Product(name, _numpy(q), _numpy(k), of_queries, follows, is_indexer))
+        numbers = None if scores is None or not self.call.with_scores else _numpy(scores)
+        self.add_product(_numpy(q), _numpy(k), numbers, is_indexer=is_indexer)
 
 
 def _usual_token(config: Any) -> int:

@@ -1,11 +1,13 @@
 """`check_model` on modules of PyTorch that are no models of transformers."""
 
+import doctest
+
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from posenc_backends.check.model import check_model
+from posenc_backends.check.model import check_model, run
 from posenc_backends.torch import MultiHeadAttention
 from posenc_core import Rotary
 
@@ -74,3 +76,8 @@ def test_what_cannot_be_checked():
         check_model(nn.Embedding(20, 2), spec="QueryScale(length=8, scale=0.1)")
     with pytest.raises(TypeError, match="must be a torch"):
         check_model(print, spec=RIGHT)
+
+
+def test_the_example_of_the_docstring():
+    failed, tried = doctest.testmod(run)
+    assert tried > failed == 0
