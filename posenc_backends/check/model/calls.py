@@ -181,7 +181,7 @@ class Calls:
             pairs = [_pair(*both) for both in ((other.q, one.q), (other.k, one.k))]
             before, after, lengths, alike = zip(*pairs, strict=True)
             is_alike &= all(alike) or one.is_indexer
-            if one.follows_positions and not all(alike):
+            if one.follows_positions:
                 self.remarks.append(f"not judged: {one.name}, whose tokens depend on positions before they rotate")
                 continue
             of_kind = found.indexers if one.is_indexer else found.rotations

@@ -111,7 +111,7 @@ class Notes(ABC):
         """Note queries and keys, each `(rows, …, length, width)`, and their scores, or what is added to these."""
         follows = self.layer is None and bool(self._with_rows)
         q, k = (x.reshape(self.sizes[0], -1, *x.shape[-2:]) for x in (q, k))
-        if not self.call.with_scores or follows or scores is None or scores.shape[-2] != self.sizes[1]:
+        if not self.call.with_scores or scores is None or scores.shape[-2] != self.sizes[1]:
             scores = None
         else:
             scores = scores.reshape(self.sizes[0], -1, *scores.shape[-2:])[..., self.call.queries, :]

@@ -5,7 +5,7 @@ from flax import nnx
 from jax import numpy as jnp
 
 from posenc_backends.check.model import check_model
-from posenc_core import Rotary
+from posenc_core import Rotary, Sinusoidal
 
 ROTARY = Rotary(head_dim=16, layout="half")
 
@@ -48,11 +48,21 @@ class Scanned(nnx.Module):
         self.layers = make(jnp.array([1e4, 500.0]), nnx.Rngs(0))
 
     def __call__(self, tokens, positions):
+        return self.decode(self.embedding(tokens), positions)
+
+    def decode(self, x, positions):
         @nnx.scan(in_axes=(0, nnx.Carry), out_axes=nnx.Carry)
         def decode(layer, x):
             return layer(x, positions)
 
-        return decode(self.layers, self.embedding(tokens))
+        return decode(self.layers, x)
+
+
+class WithTable(Scanned):
+    def __call__(self, tokens, positions):
+        angles = positions[..., None] * 1e4 ** -(jnp.arange(16) / 16)
+        rows = jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
+        return self.decode(self.embedding(tokens) + rows, positions)
 
 
 class Jitted(Decoder):
@@ -68,6 +78,13 @@ def test_each_layer_is_judged(model):
     result = check_model(model(), spec=ROTARY)
     assert [[one.name for one in layer.mistakes] for layer in result.layers] == [[], ["wrong base"]], result
     assert [layer.number for layer in result.layers] == [0, 1]
+
+
+def test_a_layer_without_a_number_after_a_table():
+    result = check_model(WithTable(), spec=Sinusoidal(dim=32, convention="concatenated"))
+    assert [(layer.module, layer.number) for layer in result.layers] == [("layers.1", 1)]
+    assert "not judged: layers, whose tokens depend on positions before they rotate" in str(result)
+    assert not result.tables[0].mistakes
 
 
 def test_a_traced_model_is_refused():
