@@ -387,7 +387,7 @@ def old_numpy(session: nox.Session) -> None:
     others = (
         "test_*bad_*", "test_hostile_*", "test_*config*", "test_huggingface*", "test_recorded_*", "test_check*",
         "test_formats_*", "test_found", "test_streams", "test_gguf_*", "test_same*", "test_load_*", "test_argument_*",
-        "test_explanation",
+        "test_explanation", "test_own_encodings",
     )  # fmt: skip
     ignored = [f"--ignore-glob=tests/core/{name}.py" for name in others]
     ignored += ["--ignore=tests/core/properties"]

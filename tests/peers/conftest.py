@@ -11,9 +11,11 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 WARNINGS = {  # that peers emit themselves
     "x-transformers": ["ignore:`torch.jit.script` is deprecated:DeprecationWarning"]
 }
+LOADED = "ignore:`layout` 'half' is that of the weights as transformers loads them:UserWarning"  # as tests load them
 
 
 def pytest_configure(config):
+    config.addinivalue_line("filterwarnings", LOADED)
     for lines in WARNINGS.values():
         for line in lines:
             config.addinivalue_line("filterwarnings", line)

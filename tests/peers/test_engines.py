@@ -85,6 +85,7 @@ def accelerate(mesh):
         engine.backward((model(batch) ** 2).mean())
         optimizer.step()
     engine.save_state(folder := one_folder())
+    distributed.barrier()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
