@@ -10,7 +10,7 @@ from posenc_core import sequence
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # The most that there may be: what was counted last. Lower a number with the commit that makes it smaller.
 MOST_CODE = 36_866  # lines of both packages without docstrings, comments and blank lines
-MOST_TESTS = 51_159  # likewise
+MOST_TESTS = 51_170  # likewise
 MOST_ANY = 0.55  # in `posenc_core/layers`, for each function
 MOST_CIRCLES = 0  # groups of files that import each other
 FORMAT = "a format has keys of its own for each family, and none for the others"
