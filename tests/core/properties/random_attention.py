@@ -3,8 +3,8 @@
 Tokens are float64. Scores are sums of at most 64 products below 2**10 in total, each with a relative error of 2**-53:
 their error is below 2**-36, and that of results, averages of values below 8, below 2**-32. Those of `IN_FLOAT32`
 compute scores in float32 from at most 9 products that sum to less than 16: an error of 2**-16 in scores and 2**-13 in
-results. So do encodings that mix the rows of their tables (`FoPE`): entries are float32 sums of at most 9 numbers, in an
-order that depends on the number of rows.
+results. The entries of encodings that mix the rows of their tables (`FoPE`) are float32 sums of at most 9 numbers, in
+an order that depends on the number of rows, with the same bound.
 """
 
 import numpy as np
