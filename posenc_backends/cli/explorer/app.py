@@ -16,7 +16,7 @@ from .catalogue import KINDS
 from .controls import CELL, HEAD, NONE, PAIR, POSITION, WITH, Control, fields_of, number_of
 from .figures import PICTURES, Picture, draw_all, rotation
 from .guard import compress, explain_errors
-from .language import CHINESE_PATH, joined, said
+from .language import CHINESE_PATH, join_sentences, translate
 from .links import MOST_SENTENCES, SIDES, controls_of, query_of, read, repeated_in, texts_of, views_in
 from .models import read_config
 from .page import REGIONS, found_links, layout, part_of, region_of, shown
@@ -142,9 +142,9 @@ def _restore(search: str | None) -> tuple[Any, ...]:
     texts = texts_of(search or "")
     values, wrong = read(texts)
     repeated = repeated_in(search or "")[:MOST_SENTENCES]
-    twice = [said("`{name}` is given twice; leave one of the two out.", name=name[:40]) for name in repeated]
+    twice = [translate("`{name}` is given twice; leave one of the two out.", name=name[:40]) for name in repeated]
     sentences = [*twice, *wrong]
-    message = joined(said("Part of the link is invalid."), *sentences) if sentences else ""
+    message = join_sentences(translate("Part of the link is invalid."), *sentences) if sentences else ""
     is_compared = values[WITH + "encoding"] != NONE
     return *_panel(texts, REGIONS), message, values.get(POSITION.name, POSITION.default), is_compared
 
@@ -229,7 +229,7 @@ def _draw(*_: Any) -> dict[str, Any]:
         "message": "",
         "code": repr(views[0].encoding),
         "code_with": repr(views[1].encoding) if len(views) > 1 else "",
-        "note": said(NOTE) if any(view.encoding.parameters() for view in views) else "",
+        "note": translate(NOTE) if any(view.encoding.parameters() for view in views) else "",
         "chosen": query_of({name: value for name, value in values.items() if name != POSITION.name}),
         "last_position": max(view.length for view in views) - 1,
         "ends": _ends(views),
@@ -269,7 +269,7 @@ def _draw_rotation(chosen: str | None, position: Any) -> list[Any]:
 
 def _play_or_pause(clicks: int) -> tuple[bool, str]:
     """Start the animation at odd clicks and stop it at even ones."""
-    return clicks % 2 == 0, said("Pause" if clicks % 2 else "Play")
+    return clicks % 2 == 0, translate("Pause" if clicks % 2 else "Play")
 
 
 def _texts() -> dict[str, str]:

@@ -15,7 +15,7 @@ from posenc_core.analysis.precision import ARITHMETICS, BOUNDS, loss
 from posenc_core.encodings import PositionScoring, QueryEncoding, RotaryEncoding
 from posenc_core.encodings.remapping import RemappedRotary
 
-from .language import joined, number, phrases, said
+from .language import join_sentences, number, translate, translate_phrases
 from .style import BLUE, COLORS, GRAY, ORANGE, evenly_spaced, heat_map, line, new_figure
 from .view import View
 
@@ -40,8 +40,8 @@ def table(view: View) -> Picture | None:
     step = -(-values.shape[1] // MOST_COLUMNS)
     shown = np.arange(0, values.shape[1], step)
     size = "{rows} positions × {columns} columns, from {least} to {most}."
-    words = said(size, rows=f"{len(values):,}", columns=values.shape[1], least=values.min(), most=values.max())
-    words = joined(words, said("One column of {step} is drawn.", step=step) if step > 1 else "")
+    words = translate(size, rows=f"{len(values):,}", columns=values.shape[1], least=values.min(), most=values.max())
+    words = join_sentences(words, translate("One column of {step} is drawn.", step=step) if step > 1 else "")
     row = "patch" if view.is_image else "position"
     return Picture(heat_map(values[:, shown], "column", row, x=shown), words)
 
@@ -56,10 +56,10 @@ def scores(view: View) -> Picture | None:
     back, ahead = values[-1, 0], values[0, -1]
     hidden = "{back} from query {last} to key {first}, and keys after their query are hidden."
     seen = "{back} from query {last} to key {first}, {ahead} from query {first} to key {last}."
-    words = said("Head {head}: ", head=view.head) if view.has_heads else ""
-    words += said(hidden if np.isnan(ahead) else seen, back=back, ahead=ahead, first=first, last=last)
-    few = said("One position of {step} is drawn.", step=tokens[1]) if len(tokens) < view.length else ""
-    return Picture(heat_map(values, "key", "query", x=tokens, y=tokens, is_square=True), joined(words, few))
+    words = translate("Head {head}: ", head=view.head) if view.has_heads else ""
+    words += translate(hidden if np.isnan(ahead) else seen, back=back, ahead=ahead, first=first, last=last)
+    few = translate("One position of {step} is drawn.", step=tokens[1]) if len(tokens) < view.length else ""
+    return Picture(heat_map(values, "key", "query", x=tokens, y=tokens, is_square=True), join_sentences(words, few))
 
 
 def patches(view: View) -> Picture | None:
@@ -72,9 +72,11 @@ def patches(view: View) -> Picture | None:
     values = view.scores(np.array([cell + others]), np.arange(others, view.length))[0]
     words, (row, column) = "Patch {cell} is at row {row}, column {column}: ", divmod(cell, width)
     words += "{itself} with itself, from {least} to {most} with all."
-    words = said(words, cell=cell, row=row, column=column, itself=values[cell], least=values.min(), most=values.max())
+    words = translate(
+        words, cell=cell, row=row, column=column, itself=values[cell], least=values.min(), most=values.max()
+    )
     figure = heat_map(values.reshape(height, width), "column", "row", is_square=True)
-    line(figure, [column], [row], said("patch {cell}", cell=cell), ORANGE, mode="markers")
+    line(figure, [column], [row], translate("patch {cell}", cell=cell), ORANGE, mode="markers")
     return Picture(figure.update_layout(showlegend=False), words)
 
 
@@ -85,9 +87,11 @@ def columns(view: View) -> Picture | None:
         return None
     figure, shown = new_figure("position", "value"), evenly_spaced(values.shape[1])
     for column, color in zip(shown, COLORS, strict=False):
-        line(figure, np.arange(len(values)), values[:, column], said("column {column}", column=column), color)
-    each = [said("{value} in column {column}", value=values[-1, column], column=column) for column in shown]
-    return Picture(figure, said("At position {last}: {values}.", last=len(values) - 1, values=said(", ").join(each)))
+        line(figure, np.arange(len(values)), values[:, column], translate("column {column}", column=column), color)
+    each = [translate("{value} in column {column}", value=values[-1, column], column=column) for column in shown]
+    return Picture(
+        figure, translate("At position {last}: {values}.", last=len(values) - 1, values=translate(", ").join(each))
+    )
 
 
 def wavelengths(view: View) -> Picture | None:
@@ -102,16 +106,18 @@ def wavelengths(view: View) -> Picture | None:
     wavelengths_by_pair = [(pair.index, pair.wavelength) for pair in pairs if pair.wavelength is not None]
     if rotary.scaling is not None:
         plain = [pair.plain_wavelength for pair in pairs]
-        line(figure, np.arange(len(plain)), plain, said("unscaled"), GRAY, dash="dot")
+        line(figure, np.arange(len(plain)), plain, translate("unscaled"), GRAY, dash="dot")
     index, values = zip(*wavelengths_by_pair, strict=True)
-    line(figure, index, values, said("scaled" if rotary.scaling else "wavelength"), BLUE, mode="lines+markers")
+    line(figure, index, values, translate("scaled" if rotary.scaling else "wavelength"), BLUE, mode="lines+markers")
     chosen = pairs[view.pair].wavelength
     if chosen:
-        line(figure, [view.pair], [chosen], said("pair {pair}", pair=view.pair), ORANGE, mode="markers")
-    words, still = "Wavelengths from {least} to {most} positions; pair {pair}: {chosen}.", said("does not rotate")
-    words = said(words, least=min(values), most=max(values), pair=view.pair, chosen=chosen or still)
-    scaling = phrases(describe_scaling(rotary, pairs)) if rotary.scaling else ""
-    return Picture(figure, joined(words, said("The scaling: {scaling}.", scaling=scaling) if scaling else ""))
+        line(figure, [view.pair], [chosen], translate("pair {pair}", pair=view.pair), ORANGE, mode="markers")
+    words, still = "Wavelengths from {least} to {most} positions; pair {pair}: {chosen}.", translate("does not rotate")
+    words = translate(words, least=min(values), most=max(values), pair=view.pair, chosen=chosen or still)
+    scaling = translate_phrases(describe_scaling(rotary, pairs)) if rotary.scaling else ""
+    return Picture(
+        figure, join_sentences(words, translate("The scaling: {scaling}.", scaling=scaling) if scaling else "")
+    )
 
 
 def _wavelengths_by_axis(encoding: RotaryEncoding) -> Picture:
@@ -119,11 +125,11 @@ def _wavelengths_by_axis(encoding: RotaryEncoding) -> Picture:
     names = AXES[-encoding.num_axes :] if encoding.num_axes <= len(AXES) else tuple(map(str, range(encoding.num_axes)))
     for axis, color in zip(range(encoding.num_axes), (*COLORS, GRAY), strict=False):
         pairs = [pair for pair, each in enumerate(encoding.axes) if each == axis]
-        line(figure, pairs, lengths[pairs], said(names[axis]), color, mode="markers")
+        line(figure, pairs, lengths[pairs], translate(names[axis]), color, mode="markers")
         if pairs:
-            of, least, most = said(names[axis]), lengths[pairs].min(), lengths[pairs].max()
-            words.append(said("{axis}: from {least} to {most}", axis=of, least=least, most=most))
-    return Picture(figure, said("Wavelengths in positions, {axes}.", axes=said("; ").join(words)))
+            of, least, most = translate(names[axis]), lengths[pairs].min(), lengths[pairs].max()
+            words.append(translate("{axis}: from {least} to {most}", axis=of, least=least, most=most))
+    return Picture(figure, translate("Wavelengths in positions, {axes}.", axes=translate("; ").join(words)))
 
 
 def dot_products(view: View) -> Picture | None:
@@ -133,9 +139,9 @@ def dot_products(view: View) -> Picture | None:
         return None
     values, figure = products(table), new_figure("position", "dot product")
     middle = len(values) // 2
-    line(figure, np.arange(len(values)), values, said("with row {row}", row=middle), BLUE)
+    line(figure, np.arange(len(values)), values, translate("with row {row}", row=middle), BLUE)
     words = "Row {row} with itself: {itself}; with row 0: {first}."
-    return Picture(figure, said(words, row=middle, itself=values[middle], first=values[0]))
+    return Picture(figure, translate(words, row=middle, itself=values[middle], first=values[0]))
 
 
 def decay(view: View) -> Picture | None:
@@ -150,13 +156,13 @@ def decay(view: View) -> Picture | None:
     by_distance = view.scores(np.arange(view.length), np.zeros(1, np.int64))[:, 0]
     figure, distances, far = new_figure("distance", "score"), np.arange(view.length), view.length - 1
     words = "A query and a key of ones: {near} at distance 0, {last} at {far}."
-    words = said(words, near=by_distance[0], last=by_distance[far], far=far)
+    words = translate(words, near=by_distance[0], last=by_distance[far], far=far)
     if encoding.widening == 1:
         bounds = bounds_by_distance(encoding, view.length)
-        line(figure, distances, bounds, said("bound ÷ bound at 0"), GRAY, dash="dot")
-        bound = said("The bound of the paper falls there to {bound} of its value at 0.", bound=bounds[far])
-        words = joined(words, bound)
-    line(figure, distances, by_distance, said("score of ones"), BLUE)
+        line(figure, distances, bounds, translate("bound ÷ bound at 0"), GRAY, dash="dot")
+        bound = translate("The bound of the paper falls there to {bound} of its value at 0.", bound=bounds[far])
+        words = join_sentences(words, bound)
+    line(figure, distances, by_distance, translate("score of ones"), BLUE)
     return Picture(figure, words)
 
 
@@ -165,10 +171,10 @@ def _biases(view: View) -> Picture:
     far, figure = view.length - 1, new_figure("distance", "bias")
     by_head = view.biases(np.array([far]), np.arange(far, -1, -1))[:, 0]
     for head, color in zip(evenly_spaced(len(by_head)), COLORS, strict=False):
-        line(figure, np.arange(view.length), by_head[head], said("head {head}", head=head), color)
+        line(figure, np.arange(view.length), by_head[head], translate("head {head}", head=head), color)
     chosen = by_head[view.head]
     words = "Query {far}, head {head}: {near} at distance 0, {last} at {far}."
-    return Picture(figure, said(words, far=far, head=view.head, near=chosen[0] + 0.0, last=chosen[far]))
+    return Picture(figure, translate(words, far=far, head=view.head, near=chosen[0] + 0.0, last=chosen[far]))
 
 
 def distances(view: View) -> Picture | None:
@@ -177,12 +183,12 @@ def distances(view: View) -> Picture | None:
         return None
     far, figure = view.length - 1, new_figure("distance", "distance in the rotation")
     remapped = view.encoding.distances([far], np.arange(far, -1, -1))[0]
-    line(figure, np.arange(view.length), np.arange(view.length), said("kept"), GRAY, dash="dot")
-    line(figure, np.arange(view.length), remapped, said("of query {far}", far=far), BLUE)
+    line(figure, np.arange(view.length), np.arange(view.length), translate("kept"), GRAY, dash="dot")
+    line(figure, np.arange(view.length), remapped, translate("of query {far}", far=far), BLUE)
     kept = int(np.argmin([*(remapped == np.arange(view.length)), False]))
     words = "Query {far}: distances below {kept} are kept; at {far} it is {last}, the largest is {most}."
     last, most = number(remapped[far]), number(remapped.max())  # which may be integers
-    return Picture(figure, said(words, far=far, kept=kept, last=last, most=most))
+    return Picture(figure, translate(words, far=far, kept=kept, last=last, most=most))
 
 
 def factors(view: View) -> Picture | None:
@@ -193,11 +199,11 @@ def factors(view: View) -> Picture | None:
     (column,) = view.encoding.rows(positions).values()
     is_learned = bool(view.encoding.parameters())
     figure = new_figure("position", "ln(position + 1)" if is_learned else "factor", x_log=True)
-    line(figure, positions, column[:, 0], said("logarithm" if is_learned else "factor"), BLUE)
+    line(figure, positions, column[:, 0], translate("logarithm" if is_learned else "factor"), BLUE)
     at = "{first} at position 1, {last} at {far}."
     learned = "Each head multiplies it by its slope and adds its intercept: 0 and 1 before training, a factor of 1."
-    words = said(at, first=column[0, 0], last=column[-1, 0], far=f"{FAR:,}")
-    return Picture(figure, joined(words, said(learned) if is_learned else ""))
+    words = translate(at, first=column[0, 0], last=column[-1, 0], far=f"{FAR:,}")
+    return Picture(figure, join_sentences(words, translate(learned) if is_learned else ""))
 
 
 def slopes(view: View) -> Picture | None:
@@ -206,9 +212,9 @@ def slopes(view: View) -> Picture | None:
     if values is None:
         return None
     figure = new_figure("head", "slope", y_log=True)
-    line(figure, np.arange(len(values)), values, said("slope"), BLUE, mode="lines+markers")
+    line(figure, np.arange(len(values)), values, translate("slope"), BLUE, mode="lines+markers")
     words, most, least = "{count} slopes from {most} to {least}; head {head}: {slope}.", values.max(), values.min()
-    words = said(words, count=len(values), most=most, least=least, head=view.head, slope=values[view.head])
+    words = translate(words, count=len(values), most=most, least=least, head=view.head, slope=values[view.head])
     return Picture(figure, words)
 
 
@@ -223,12 +229,12 @@ def rotation(view: View) -> Picture | None:
     figure.update_xaxes(**axis).update_yaxes(**axis, scaleanchor="x")
     circle = {"x0": -radius, "y0": -radius, "x1": radius, "y1": radius, "line": {"color": GRAY, "width": 1}}
     figure.add_shape(type="circle", layer="below", **circle)
-    line(figure, cos, sin, said("before"), BLUE, mode="markers")
+    line(figure, cos, sin, translate("before"), BLUE, mode="markers")
     line(
         figure,
         [0, cos[-1]],
         [0, sin[-1]],
-        said("position {position}", position=view.position),
+        translate("position {position}", position=view.position),
         ORANGE,
         mode="lines+markers",
     )
@@ -236,7 +242,7 @@ def rotation(view: View) -> Picture | None:
     pair = pairs_of(rotary, longest=view.position or None)[view.pair]
     words, at = "Position {position}: pair {pair} has made {turns} turns; (1, 0) is now ({x}, {y}).", view.position
     turns, x, y = pair.turns_in_longest or 0, f"{cos[-1]:.3f}", f"{sin[-1]:.3f}"
-    return Picture(figure, said(words, position=at, pair=view.pair, turns=turns, x=x, y=y))
+    return Picture(figure, translate(words, position=at, pair=view.pair, turns=turns, x=x, y=y))
 
 
 def errors(view: View) -> Picture | None:
@@ -255,9 +261,11 @@ def errors(view: View) -> Picture | None:
             "{arithmetic}: from position {position}" if first is not None else "{arithmetic}: never up to {position}"
         )
         position = lost.searched if first is None else first
-        words.append(said(from_when, arithmetic=arithmetic, position=f"{position:,}"))
+        words.append(translate(from_when, arithmetic=arithmetic, position=f"{position:,}"))
     figure.add_hline(y=bound, line={"color": GRAY, "width": 1, "dash": "dot"})
-    return Picture(figure, said("Off by {bound} or more, {places}.", bound=f"{bound:g}", places=said("; ").join(words)))
+    return Picture(
+        figure, translate("Off by {bound} or more, {places}.", bound=f"{bound:g}", places=translate("; ").join(words))
+    )
 
 
 PICTURES: dict[str, tuple[str, Callable[[View], Picture | None]]] = {

@@ -19,7 +19,7 @@ def in_chinese() -> bool:
     return has_request_context() and request.path.startswith(CHINESE_PATH)
 
 
-def said(text: str, **values: Any) -> str:
+def translate(text: str, **values: Any) -> str:
     """Return a text in the language of the page, with values in place of the names in braces, floats by `number`."""
     text = CHINESE.get(text, text) if in_chinese() else text
     shown = {name: number(value) if isinstance(value, float | np.floating) else value for name, value in values.items()}
@@ -31,11 +31,11 @@ def number(value: Any) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def phrases(text: str) -> str:
+def translate_phrases(text: str) -> str:
     """Return a text that consists of numbers and phrases, with each phrase and mark in the language of the page."""
-    return re.sub(r"[a-z]{2,}(?: [a-z]+)*|: |; ", lambda phrase: said(phrase[0]), text)
+    return re.sub(r"[a-z]{2,}(?: [a-z]+)*|: |; ", lambda phrase: translate(phrase[0]), text)
 
 
-def joined(*sentences: str) -> str:
+def join_sentences(*sentences: str) -> str:
     """Return sentences behind each other: with a space between them in English, and without one in Chinese."""
     return ("" if in_chinese() else " ").join(filter(None, sentences))

@@ -13,7 +13,7 @@ from posenc_core import __version__
 from .catalogue import FIRST, GROUPS, group_of
 from .controls import INNER, NONE, POSITION, VIEWS, WITH, Control, Number, Numbers, Words
 from .figures import PICTURES
-from .language import CHINESE_PATH, in_chinese, said
+from .language import CHINESE_PATH, in_chinese, translate
 from .links import text_of
 from .models import LONGEST, presets
 
@@ -36,12 +36,12 @@ def layout() -> html.Main:
             dcc.Interval(id="tick", interval=TICK, disabled=True),
             html.Header(
                 [
-                    html.H1(said("posenc explorer")),
-                    html.P(said("Positional encodings and their properties.")),
+                    html.H1(translate("posenc explorer")),
+                    html.P(translate("Positional encodings and their properties.")),
                     _other_language(),
                 ]
             ),
-            html.Div([html.Form(_regions(), **{"aria-label": said("Controls")}), _models()], id="panel"),
+            html.Div([html.Form(_regions(), **{"aria-label": translate("Controls")}), _models()], id="panel"),
             html.Section(
                 [
                     html.P(id="link-message", role="alert", className="message"),
@@ -49,11 +49,11 @@ def layout() -> html.Main:
                     html.Div(
                         [
                             html.Div([html.Code(id="code"), html.Code(id="code-with")]),
-                            html.A(said("Link to this view"), id="link", href=""),
+                            html.A(translate("Link to this view"), id="link", href=""),
                         ],
                         className="summary",
                     ),
-                    html.P(said("Computing …"), id="busy", role="status"),
+                    html.P(translate("Computing …"), id="busy", role="status"),
                     html.P(id="note", className="words"),
                     html.Div([_card(name) for name in PICTURES], className="cards"),
                 ],
@@ -61,7 +61,9 @@ def layout() -> html.Main:
                 **{"aria-busy": "true"},
             ),
             html.Footer(
-                said("posenc {version}. Every number is computed by posenc_core, on this machine.", version=__version__)
+                translate(
+                    "posenc {version}. Every number is computed by posenc_core, on this machine.", version=__version__
+                )
             ),
         ]
     )
@@ -79,7 +81,7 @@ def _regions() -> list[Any]:
     parts = {region: html.Div(id=region) for region in REGIONS}
     beside = [parts.pop(region) for region in REGIONS if region.startswith("with-")]
     views = parts.pop("views")
-    return [*parts.values(), html.Details([html.Summary(said("compare")), *beside], id="compare"), views]
+    return [*parts.values(), html.Details([html.Summary(translate("compare")), *beside], id="compare"), views]
 
 
 def region_of(name: str) -> str:
@@ -96,27 +98,27 @@ def shown(controls: Iterable[Control], values: Mapping[str, Any]) -> list[Any]:
     controls = list(controls)
     plain = [_row(control, values[control.name]) for control in controls if control.name.removeprefix(WITH) not in FINE]
     fine = [_row(control, values[control.name]) for control in controls if control.name.removeprefix(WITH) in FINE]
-    return [*plain, html.Details([html.Summary(said("advanced")), *fine])] if fine else plain
+    return [*plain, html.Details([html.Summary(translate("advanced")), *fine])] if fine else plain
 
 
 def _row(control: Control, value: Any) -> Any:
     title = control.name.removeprefix(WITH).removeprefix(INNER)
-    line = html.Small(said(control.help), className="help")
+    line = html.Small(translate(control.help), className="help")
     if isinstance(control, Words):
         chips = dcc.RadioItems(
             _options(control), value, id=part_of(control.name, "words"), className="chips", inline=True
         )
         if title != "encoding":
             return html.Fieldset([html.Legend(title), line, chips])
-        what = said("encoding" if title == control.name else "compare with")
-        chosen = html.Strong(said(NONE) if value == NONE else value, id=part_of(control.name, "chosen"))
+        what = translate("encoding" if title == control.name else "compare with")
+        chosen = html.Strong(translate(NONE) if value == NONE else value, id=part_of(control.name, "chosen"))
         choice = html.Fieldset([html.Legend(what, className="unseen"), line, chips])
         return html.Details([html.Summary([what, " ", chosen]), choice], className="kinds", open=value == NONE)
     if isinstance(control, Numbers):
         part = part_of(control.name, "text")
         box = dcc.Input(
             id=part, type="text", value="" if value is None else text_of(value), debounce=0.4, maxLength=8000,
-            placeholder=said("usual"), autoComplete="off",
+            placeholder=translate("usual"), autoComplete="off",
         )  # fmt: skip
         return html.Div([html.Label(title, htmlFor=dom_id(part)), box, line], className="number list")
     if not isinstance(control, Number):
@@ -124,7 +126,7 @@ def _row(control: Control, value: Any) -> Any:
     parts = {part: part_of(control.name, part) for part in ("number", "slider")}
     number = dcc.Input(
         id=parts["number"], type="number", value=value, min=control.lowest, max=control.highest, debounce=0.4,
-        placeholder=said("none") if control.optional else "",
+        placeholder=translate("none") if control.optional else "",
     )  # fmt: skip
     slider = dcc.Input(
         id=parts["slider"], type="range", value=control.to_slider(value), min=control.to_slider(control.lowest),
@@ -133,7 +135,7 @@ def _row(control: Control, value: Any) -> Any:
     scale = "{name}, slider" if control.step else "{name}, slider, as a power of ten"
     labels = (
         html.Label(title, htmlFor=dom_id(parts["number"])),
-        html.Label(said(scale, name=title), htmlFor=dom_id(parts["slider"]), className="unseen"),
+        html.Label(translate(scale, name=title), htmlFor=dom_id(parts["slider"]), className="unseen"),
     )
     return html.Div([labels[0], number, labels[1], slider, line], className="number")
 
@@ -142,9 +144,9 @@ def _options(control: Words) -> list[Any]:
     """Return the words of a choice; the encodings below the names of their groups, which cannot be chosen."""
     if control.name.removeprefix(WITH) != "encoding":
         return list(control.words)
-    options: list[Any] = [{"label": said(NONE), "value": NONE}] if NONE in control.words else []
+    options: list[Any] = [{"label": translate(NONE), "value": NONE}] if NONE in control.words else []
     for group in GROUPS:
-        options.append({"label": said(group), "value": group, "disabled": True})
+        options.append({"label": translate(group), "value": group, "disabled": True})
         options += [name for name, encoding in FIRST.items() if group_of(encoding) == group]
     return options
 
@@ -158,12 +160,12 @@ def _models() -> html.Details:
     )  # fmt: skip
     return html.Details(
         [
-            html.Summary(said("models and config.json")),
+            html.Summary(translate("models and config.json")),
             html.Ul(rows, className="models"),
-            html.Label(said("config.json of a model"), htmlFor="config"),
-            html.Small(said("paste it whole; it is read here, and nothing is downloaded"), className="help"),
+            html.Label(translate("config.json of a model"), htmlFor="config"),
+            html.Small(translate("paste it whole; it is read here, and nothing is downloaded"), className="help"),
             paste,
-            html.Button(said("Read the config"), id="read-config", type="button"),
+            html.Button(translate("Read the config"), id="read-config", type="button"),
             html.Div(id="found", role="status"),
         ],
         id="models",
@@ -177,10 +179,10 @@ def found_links(found: Iterable[tuple[str, str]]) -> list[Any]:
             [
                 html.A(name, href=link),
                 html.A(
-                    said("compare"),
+                    translate("compare"),
                     href=link,
                     className="compare",
-                    **{"aria-label": said("compare {name}", name=name)},
+                    **{"aria-label": translate("compare {name}", name=name)},
                 ),
             ],
             className="found",
@@ -202,7 +204,7 @@ def dom_id(dash_id: Mapping[str, Any]) -> str:
 def _card(name: str) -> Any:
     title, _ = PICTURES[name]
     halves = [html.Div(_half(name, side), id={"half": name, "side": side}, hidden=True) for side in range(2)]
-    parts = [html.H2(said(title)), html.Div(halves, className="halves")]
+    parts = [html.H2(translate(title)), html.Div(halves, className="halves")]
     if name == "rotation":
         parts.append(_player())
     return html.Article(parts, id={"card": name}, hidden=True, className=f"card {name}")
@@ -220,9 +222,9 @@ def _half(name: str, side: int) -> list[Any]:
 
 def _player() -> html.Div:
     position = dcc.Input(id=POSITION.name, type="range", min=0, max=POSITION.highest, step=1, value=POSITION.default)
-    label = html.Label(said("position"), htmlFor=POSITION.name)
+    label = html.Label(translate("position"), htmlFor=POSITION.name)
     return html.Div(
-        [html.Button(said("Play"), id="play", type="button"), label, position],
+        [html.Button(translate("Play"), id="play", type="button"), label, position],
         className="player",
     )
 

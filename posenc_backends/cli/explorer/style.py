@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from .language import said
+from .language import translate
 
 # Safe for color-blind readers, on white and on black: after Okabe and Ito 2008.
 BLUE, ORANGE, GREEN, PURPLE, GRAY = "#2380C4", "#D9691E", "#149A76", "#B9699A", "#808890"
@@ -21,9 +21,9 @@ def new_figure(across: str, up: str, *, x_log: bool = False, y_log: bool = False
     layout = {
         "template": "none",
         "xaxis": axis
-        | {"title": {"standoff": 6, "text": said(across)}}
+        | {"title": {"standoff": 6, "text": translate(across)}}
         | ({"type": "log", "dtick": 1} if x_log else {}),
-        "yaxis": axis | {"title": {"standoff": 6, "text": said(up)}} | ({"type": "log"} if y_log else {}),
+        "yaxis": axis | {"title": {"standoff": 6, "text": translate(up)}} | ({"type": "log"} if y_log else {}),
         "margin": {"l": 58, "r": 12, "t": 8, "b": 44},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -51,7 +51,7 @@ def heat_map(
     if is_square:
         figure.layout.xaxis.constrain = figure.layout.yaxis.constrain = "domain"
         figure.layout.yaxis.scaleanchor = "x"
-    hover = f"{said(down)} %{{y}}, {said(across)} %{{x}}: %{{z:.4g}}<extra></extra>"
+    hover = f"{translate(down)} %{{y}}, {translate(across)} %{{x}}: %{{z:.4g}}<extra></extra>"
     bar = {"thickness": 10, "outlinewidth": 0}
     return figure.add_heatmap(z=values, x=x, y=y, colorscale="Viridis", colorbar=bar, hovertemplate=hover)
 
