@@ -98,7 +98,7 @@ def main() -> None:
     for name, project in projects(arguments.framework).items():
         if name in arguments.names or not arguments.names:
             clone = arguments.clones.absolute() / project.repository.partition("/")[2]
-            found = tried(name, project, clone)
+            found = run_project(name, project, clone)
             unexplained, uncollected = found.pop("unexplained"), found.pop("uncollected")
             print(f"{name}: {found['passed']} passed, {len(found['failed'])} failed, others: {found['others']}")
             for test, said in unexplained.items():
@@ -114,7 +114,7 @@ def main() -> None:
         raise SystemExit(f"not written, since no test passed or a failure has no reason: {', '.join(wrong)}")
 
 
-def tried(name: str, project: Project, clone: Path) -> dict[str, Any]:
+def run_project(name: str, project: Project, clone: Path) -> dict[str, Any]:
     """Return the counts of a project, with the commit of its clone."""
     if not clone.is_dir():
         raise SystemExit(f"{clone} is missing: git clone https://github.com/{project.repository} {clone}")

@@ -60,8 +60,8 @@ def skip_init(*packages: str) -> None:
         sys.modules[name] = package
 
 
-class Reached:
-    """Whether Python entered a function of posenc since the last look. A profiler that stops at the first call."""
+class CallWatcher:
+    """Watch whether Python enters a function of posenc, by a profiler that stops at the first call."""
 
     def __init__(self) -> None:
         import posenc_backends
@@ -87,15 +87,15 @@ class Recorder:
     """Record the outcome of each test and whether it reached posenc."""
 
     def __init__(self) -> None:
-        self.reached = Reached()
+        self.calls = CallWatcher()
         self.tests: dict[str, dict[str, Any]] = {}
         self.uncollected: dict[str, str] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        with self.reached:
+        with self.calls:
             result = yield
-        self.tests.setdefault(item.nodeid, {"outcome": "skipped", "said": ""})["reached"] = self.reached.found
+        self.tests.setdefault(item.nodeid, {"outcome": "skipped", "said": ""})["reached"] = self.calls.found
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
